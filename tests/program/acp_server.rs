@@ -202,3 +202,115 @@ fn a_prompt_is_cancelled_at_once_and_the_session_goes_on_also_after_a_kill() {
     assert_eq!(client.prompt(&session, "/resume")["result"]["stopReason"], "end_turn");
     assert_eq!(client.told("agent_message_chunk"), "awake");
 }
+
+#[test]
+fn choices_are_options_and_tools_ask_for_permission() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "pick.yaml",
+        "name: pick\nagents:\n  - {name: editor, input: {prompt: \"Print it?\", choices: [\"yes\", \"no\"]}}\n",
+    );
+    let mut client = Client::start(&workspace, "pick.yaml", json!({}));
+    let session = client.session(&workspace);
+    let prompt = client.begin_prompt(&session, "go");
+    let asked = client.asked();
+    assert_eq!(asked["method"], "session/request_permission", "{asked}");
+    let options = asked["params"]["options"].as_array().expect("options").clone();
+    let no = options.iter().find(|option| option["name"] == "no").expect("a choice");
+    let chosen = json!({"outcome": {"outcome": "selected", "optionId": no["optionId"]}});
+    client.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": chosen}));
+    assert_eq!(client.answer(prompt)["result"]["stopReason"], "end_turn");
+    assert!(
+        workspace
+            .journal()
+            .iter()
+            .any(|record| record["data"]["output"]["response"] == "no")
+    );
+
+    workspace.write(
+        "careful.yaml",
+        "name: careful\nagents:\n  - {name: clerk, model_profile: m, tools: [note]}\ntools:\n  note: {description: Writes a note., \
+         script: 'cat > note.json; echo noted', permission: ask, parameters: {type: object}}\nmodel_profiles:\n  \
+         m: {provider: simulated, replies: [{tool_calls: [{name: note, arguments: {text: hello}}]}, done]}\n",
+    );
+    let mut client = Client::start(&workspace, "careful.yaml", json!({}));
+    let session = client.session(&workspace);
+    let prompt = client.begin_prompt(&session, "go");
+    let asked = client.asked();
+    assert_eq!(asked["method"], "session/request_permission", "{asked}");
+    assert!(asked.to_string().contains("hello"), "{asked}");
+    let options = asked["params"]["options"].as_array().expect("options").clone();
+    let once = options
+        .iter()
+        .find(|option| option["kind"] == "allow_once")
+        .expect("a choice");
+    let chosen = json!({"outcome": {"outcome": "selected", "optionId": once["optionId"]}});
+    client.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": chosen}));
+    assert_eq!(client.answer(prompt)["result"]["stopReason"], "end_turn");
+    assert!(workspace.path().join("note.json").exists());
+
+    // A cancellation while the permission is open.
+    let session = client.session(&workspace);
+    let prompt = client.begin_prompt(&session, "go");
+    client.asked();
+    client.send(&json!({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": session}}));
+    assert_eq!(client.answer(prompt)["result"]["stopReason"], "cancelled");
+}
+
+#[test]
+fn ends_of_runs_are_told_as_they_are() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "loop.yaml",
+        "name: loop\nconversation_limits: {max_total_turns: 2}\nagents:\n  - {name: tick, script: tick.rhai, conversation: {trigger: every_turn, max_turns: 9}}\n",
+    );
+    workspace.write("tick.rhai", "#{ n: execution }");
+    workspace.write("bad.yaml", "name: bad\nagents:\n  - {name: breaks, script: bad.rhai}\n");
+    workspace.write("bad.rhai", "throw `it broke`;");
+    let mut client = Client::start(&workspace, "loop.yaml", json!({}));
+    let session = client.session(&workspace);
+    assert_eq!(
+        client.prompt(&session, "go")["result"]["stopReason"],
+        "max_turn_requests"
+    );
+    let cards = |updates: &[Value]| {
+        let updates = updates
+            .iter()
+            .map(|message| message["params"]["update"]["sessionUpdate"].clone());
+        updates.filter(|kind| kind == "tool_call").count()
+    };
+    assert_eq!(cards(&client.updates), 2, "{:?}", client.updates);
+    assert!(
+        client
+            .updates
+            .iter()
+            .any(|message| message["params"]["update"]["sessionUpdate"] == "plan")
+    );
+
+    let mut client = Client::start(&workspace, "bad.yaml", json!({}));
+    let session = client.session(&workspace);
+    let failed = client.prompt(&session, "go");
+    let message = failed["error"].to_string();
+    assert!(message.contains("breaks") && message.contains("it broke"), "{failed}");
+
+    let listed = client.ask("session/list", json!({"cwd": workspace.path()}));
+    assert_eq!(
+        listed["result"]["sessions"].as_array().map(Vec::len),
+        Some(2),
+        "{listed}"
+    );
+}
+
+#[test]
+fn a_folder_offers_its_ensembles_and_models_are_options() {
+    let workspace = Workspace::new();
+    workspace.write("ensembles/talk.yaml", TALK);
+    workspace.write("ensembles/gate.yaml", GATE);
+    let mut client = Client::start(&workspace, "ensembles", json!({}));
+    let answer = client.ask("session/new", json!({"cwd": workspace.path(), "mcpServers": []}));
+    let text = answer.to_string();
+    assert!(
+        text.contains("talk") && text.contains("gate") && text.contains("configOptions"),
+        "{answer}"
+    );
+}
