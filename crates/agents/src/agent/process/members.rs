@@ -49,6 +49,8 @@ impl GroupMembers {
     /// Kills the group, and everything below its leader.
     pub(super) fn kill(&mut self) {
         if let Some(leader) = self.leader.take() {
+            // A shell whose command is killed would go on with the next one before its own turn comes.
+            let _nobody_left = kill_process_group(leader, Signal::STOP);
             // First those that have left the group, while they can still be found below the leader.
             tree::kill_descendants(leader.as_raw_pid());
             // An error means that nobody is left.
