@@ -4,6 +4,7 @@
 mod support;
 
 mod program {
+    mod accepted;
     mod acp;
     mod acp_server;
     mod allowances;
