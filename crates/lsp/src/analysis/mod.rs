@@ -14,6 +14,7 @@ pub mod rename;
 mod schema;
 mod scripts;
 pub mod symbols;
+pub mod tested;
 mod tree;
 mod view;
 mod words;

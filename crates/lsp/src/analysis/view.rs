@@ -8,7 +8,8 @@ use ensemble_language::ensemble::{Agent, Ensemble};
 use ensemble_language::loader::Document;
 use ensemble_language::loader::document::{Content, Node};
 
-use super::tree;
+use super::findings::Kind;
+use super::{schema, tree};
 
 /// A text with what is known of it.
 pub struct View<'v> {
@@ -16,23 +17,31 @@ pub struct View<'v> {
     pub text: &'v str,
     /// The files around it.
     pub around: &'v dyn Around,
-    /// The ensemble: that of the text, or that of the last text of this file without errors.
+    /// The ensemble: that of the text, or that of the last text of this file without errors; of a test file, the tested one.
     pub ensemble: Option<Arc<Ensemble>>,
-    /// The text is a configuration.
-    pub is_configuration: bool,
+    /// What the file is for.
+    pub kind: Kind,
     /// The tree of the text, without lines that are not YAML.
     pub(super) document: Option<Document>,
 }
 
 impl<'v> View<'v> {
     /// Reads the text.
-    pub fn of(text: &'v str, around: &'v dyn Around, ensemble: Option<Arc<Ensemble>>, is_configuration: bool) -> Self {
+    pub fn of(text: &'v str, around: &'v dyn Around, ensemble: Option<Arc<Ensemble>>, kind: Kind) -> Self {
         Self {
             document: tree::outline(text, None),
             text,
             around,
             ensemble,
-            is_configuration,
+            kind,
+        }
+    }
+
+    /// The schema of the text.
+    pub(super) fn schema(&self) -> schema::Schema {
+        match self.kind {
+            Kind::Tests => schema::Schema::TESTS,
+            Kind::Ensemble | Kind::Configuration => schema::Schema::ENSEMBLES,
         }
     }
 
@@ -90,7 +99,7 @@ impl<'v> View<'v> {
         };
         match &document.root().content {
             Content::Mapping(entries) => {
-                let known = super::schema::keys(&ensemble_language::source::Route::root());
+                let known = self.schema().keys(&ensemble_language::source::Route::root());
                 let is_known = |key: &str| known.iter().any(|one| one.name == key) || key.starts_with("x-");
                 document.root().get("agents").is_some() || entries.iter().all(|entry| is_known(&entry.key))
             }
