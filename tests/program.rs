@@ -43,6 +43,7 @@ mod program {
     mod lookback;
     mod lsp;
     mod lsp_answers;
+    mod lsp_files;
     mod lsp_fixes;
     mod lsp_names;
     mod man;

@@ -92,7 +92,7 @@ impl<'s> Asked<'s> {
         let text = document.text.text();
         let (path, ensemble) = match kind {
             Kind::Tests => {
-                let path = document.path.with_file_name(tested::named(text, &document.path)?);
+                let path = tested::ensemble(text, &document.path)?;
                 let ensemble = self.tested(&path, documents);
                 (path, ensemble)
             }

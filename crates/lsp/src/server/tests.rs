@@ -102,7 +102,9 @@ impl Client {
     }
 
     fn next(&mut self) -> Value {
-        let message = Message::read(&mut self.from).expect("a message").expect("the server is there");
+        let message = Message::read(&mut self.from)
+            .expect("a message")
+            .expect("the server is there");
         serde_json::to_value(&message).expect("JSON")
     }
 
@@ -150,7 +152,11 @@ fn a_stale_text_is_not_checked_and_a_stale_result_is_not_sent() {
     }
     assert_eq!(client.settle(1), [Value::Null; 0]);
     client.go_on.send(()).expect("it waits");
-    assert_eq!(client.asked.recv().expect("a check"), "four", "what is between is left out");
+    assert_eq!(
+        client.asked.recv().expect("a check"),
+        "four",
+        "what is between is left out"
+    );
     client.go_on.send(()).expect("it waits");
     let published = client.next();
     assert_eq!(versions(&[published]), [4], "nothing is told of the first text");
@@ -162,7 +168,10 @@ fn nothing_is_told_of_a_text_that_was_closed_while_it_was_checked() {
     let mut client = Client::start();
     client.open(CONFIGURATION, "one");
     client.asked.recv().expect("a check");
-    client.tell("textDocument/didClose", &json!({"textDocument": {"uri": CONFIGURATION}}));
+    client.tell(
+        "textDocument/didClose",
+        &json!({"textDocument": {"uri": CONFIGURATION}}),
+    );
     let cleared = client.next();
     assert_eq!(cleared["params"]["diagnostics"], json!([]));
     client.go_on.send(()).expect("it waits");
