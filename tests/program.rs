@@ -46,6 +46,7 @@ mod program {
     mod lsp_files;
     mod lsp_fixes;
     mod lsp_names;
+    mod lsp_safety;
     mod man;
     mod mcp;
     mod mcp_http;
