@@ -63,7 +63,7 @@ fn dangerous(port: u16) -> String {
     format!(
         "name: dangerous\nagents:\n  - name: shell\n    script: touch executed\n  - name: program\n    script: ./run.sh\n  - name: model\n    \
          model_profile: m\n    prompt: '{{{{ shell.response }}}}'\n    depends_on: [shell]\n    tools: [own, server, remote]\n  - name: outside\n    \
-         acp: {{command: [./run.sh]}}\n    prompt: go\n  - name: asks\n    input: {{prompt: Well?}}\ntools:\n  own: {{script: ./run.sh, description: it runs}}\n  \
+         acp: {{command: ./run.sh}}\n    prompt: go\n  - name: asks\n    input: {{prompt: Well?}}\ntools:\n  own: {{script: ./run.sh, description: it runs, parameters: {{type: object}}}}\n  \
          server: {{mcp: {{command: [./run.sh]}}}}\n  remote: {{mcp: {{url: 'http://127.0.0.1:{port}/mcp'}}}}\nmodel_profiles:\n  \
          m: {{provider: openai, model: m, base_url: 'http://127.0.0.1:{port}/v1', api_key_env: OPENAI_API_KEY}}\n"
     )

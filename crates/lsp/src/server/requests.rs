@@ -7,7 +7,6 @@ use std::sync::Arc;
 use ensemble_language::ensemble::Ensemble;
 use ensemble_language::loader::load;
 use ensemble_language::source::{Source, Span};
-use ensemble_runs::project::read_source;
 use lsp_server::{ErrorCode, Request};
 use lsp_types::notification::ShowMessage;
 use lsp_types::request::{self, Request as _};
@@ -126,7 +125,7 @@ impl<'s> Asked<'s> {
     fn tested(&mut self, path: &Path, documents: &Documents) -> Option<Arc<Ensemble>> {
         match documents.values().find(|document| document.path == *path) {
             Some(document) => self.good(document),
-            None => load(&read_source(path).ok()?).ensemble.map(Arc::new),
+            None => load(&files::read(path).ok()?).ensemble.map(Arc::new),
         }
     }
 
@@ -290,7 +289,7 @@ impl<'s> Asked<'s> {
             Some(document) => Source::new("", document.text.text().clone()),
             None => {
                 let path = address::path_of(&uri, &self.services.project.folder);
-                read_source(&path).map_err(|error| Refusal(ErrorCode::RequestFailed, error.to_string()))?
+                files::read(&path).map_err(|error| Refusal(ErrorCode::RequestFailed, error.to_string()))?
             }
         };
         let Some(ensemble) = load(&source).ensemble else {
@@ -339,7 +338,7 @@ fn is_shared(script: &Path, ensemble: &Path) -> bool {
         return true;
     };
     let mut others = files::yaml_in(folder, MOST_FILES).into_iter();
-    others.any(|path| path != ensemble && read_source(&path).is_ok_and(|source| source.text().contains(name)))
+    others.any(|path| path != ensemble && files::read(&path).is_ok_and(|source| source.text().contains(name)))
 }
 
 /// Whether the file is open, so that its text may be another than that on disk.
