@@ -10,6 +10,8 @@ use ensemble_language::loader::load;
 use ensemble_language::source::Source;
 use proptest::prelude::*;
 
+mod names_of_agents;
+
 use super::findings::Kind;
 use super::{View, complete, hover, names, rename, symbols};
 

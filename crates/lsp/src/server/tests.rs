@@ -168,6 +168,7 @@ fn nothing_is_told_of_a_text_that_was_closed_while_it_was_checked() {
     let mut client = Client::start();
     client.open(CONFIGURATION, "one");
     client.asked.recv().expect("a check");
+    client.replace(CONFIGURATION, 2, "two");
     client.tell(
         "textDocument/didClose",
         &json!({"textDocument": {"uri": CONFIGURATION}}),
@@ -177,6 +178,7 @@ fn nothing_is_told_of_a_text_that_was_closed_while_it_was_checked() {
     client.go_on.send(()).expect("it waits");
     client.open("file:///nowhere/a.test.yaml", "fine");
     assert_eq!(versions(&[client.next()]), [1], "of the other text");
+    assert!(client.asked.try_recv().is_err(), "the text that waited is not checked");
     assert_eq!(client.end().len(), 1, "the answer to `shutdown`");
 }
 
@@ -191,7 +193,7 @@ fn a_cancelled_request_is_answered_at_once_and_once() {
     client.asked.recv().expect("it is at work");
     let place = json!({"textDocument": {"uri": CONFIGURATION}, "position": {"line": 0, "character": 0}});
     client.ask(2, "textDocument/hover", &place);
-    client.send(json!({"id": "three", "method": "textDocument/hover", "params": place}));
+    client.send(json!({"id": "three", "method": "textDocument/codeAction", "params": action(CONFIGURATION)}));
     // Those that wait, and the one at work. An id of nobody is left alone.
     for id in [json!(2), json!("three"), json!(1), json!(99), json!(2)] {
         client.tell("$/cancelRequest", &json!({"id": id}));
@@ -203,6 +205,7 @@ fn a_cancelled_request_is_answered_at_once_and_once() {
     }
     client.go_on.send(()).expect("it waits");
     assert_eq!(client.settle(4), [Value::Null; 0], "no second answer");
+    assert!(client.asked.try_recv().is_err(), "what waited is not begun");
     client.tell("$/cancelRequest", &json!({"id": 4}));
     assert_eq!(client.end().len(), 1, "the answer to `shutdown`");
 }
