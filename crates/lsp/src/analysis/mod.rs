@@ -14,12 +14,12 @@ pub mod rename;
 mod schema;
 mod scripts;
 pub mod symbols;
-pub mod tested;
+mod tested;
 mod tree;
 mod view;
 mod words;
 
-pub use view::View;
+pub use view::{View, tested_by};
 
 #[cfg(test)]
 mod tests;

@@ -1,32 +1,4 @@
-//! Test files: which ensemble they test, and where they name its agents.
-
-use std::path::{Component, Path, PathBuf};
-
-use ensemble_language::cases::ensemble_beside;
-
-use super::tree;
-
-/// The file of the ensemble that the test file with this text and path tests.
-pub fn ensemble(text: &str, path: &Path) -> Option<PathBuf> {
-    let document = tree::outline(text, None);
-    let node = document.as_ref().and_then(|document| document.root().get("ensemble"));
-    let written = node.and_then(|node| node.text()).map(|name| name.to_string());
-    let named = written.or_else(|| ensemble_beside(path.file_name()?.to_str()?))?;
-    Some(plain(&path.parent()?.join(named)))
-}
-
-/// The path without `.` and `..`, as an editor names its files.
-fn plain(path: &Path) -> PathBuf {
-    let mut plain = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => drop(plain.pop()),
-            Component::CurDir => {}
-            other => plain.push(other),
-        }
-    }
-    plain
-}
+//! Test files: where they name the agents of their ensemble.
 
 /// Whether the value at this place is the name of an agent.
 pub(super) fn is_agent(pattern: &str) -> bool {

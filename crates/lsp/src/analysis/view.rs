@@ -1,7 +1,9 @@
 //! A text, and all that answers about it need.
 
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use ensemble_language::cases::ensemble_beside;
 use ensemble_language::check::Around;
 use ensemble_language::condition::Type;
 use ensemble_language::ensemble::{Agent, Ensemble};
@@ -107,4 +109,26 @@ impl<'v> View<'v> {
             Content::Sequence(_) => false,
         }
     }
+}
+
+/// The file of the ensemble that the test file with this text and path tests.
+pub fn tested_by(text: &str, path: &Path) -> Option<PathBuf> {
+    let document = tree::outline(text, None);
+    let node = document.as_ref().and_then(|document| document.root().get("ensemble"));
+    let written = node.and_then(|node| node.text()).map(|name| name.to_string());
+    let named = written.or_else(|| ensemble_beside(path.file_name()?.to_str()?))?;
+    Some(plain(&path.parent()?.join(named)))
+}
+
+/// The path without `.` and `..`, as an editor names its files.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(plain.pop()),
+            Component::CurDir => {}
+            other => plain.push(other),
+        }
+    }
+    plain
 }

@@ -26,7 +26,7 @@ use super::{Services, actions, address, files, offered};
 use crate::analysis::findings::{Kind, Place};
 use crate::analysis::rename::{self, Edit, Renamed};
 use crate::analysis::symbols::Symbol;
-use crate::analysis::{View, complete, hover, names, symbols, tested};
+use crate::analysis::{View, complete, hover, names, symbols, tested_by};
 use crate::text::Text;
 
 /// Why a request has no result.
@@ -91,7 +91,7 @@ impl<'s> Asked<'s> {
         let text = document.text.text();
         let (path, ensemble) = match kind {
             Kind::Tests => {
-                let path = tested::ensemble(text, &document.path)?;
+                let path = tested_by(text, &document.path)?;
                 let ensemble = self.tested(&path, documents);
                 (path, ensemble)
             }
