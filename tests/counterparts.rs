@@ -8,6 +8,7 @@ mod counterparts {
     mod editor;
     mod fakellm;
     mod lsp;
+    mod lsp_editors;
     mod mcp;
     mod mcp_clients;
     mod mock_providers;

@@ -44,8 +44,10 @@ mod program {
     mod lookback;
     mod lsp;
     mod lsp_answers;
+    mod lsp_files;
     mod lsp_fixes;
     mod lsp_names;
+    mod lsp_safety;
     mod man;
     mod mcp;
     mod mcp_http;

@@ -10,6 +10,7 @@ use ensemble_language::diagnostic::Finding;
 use ensemble_language::ensemble::{Agent, Ensemble, Profile};
 use ensemble_language::loader::load;
 use ensemble_language::source::Source;
+use ensemble_lsp::analysis::findings::Kind;
 use ensemble_lsp::analysis::{View, complete, hover, names, rename, symbols};
 use ensemble_lsp::text::{Encoding, Text};
 use libfuzzer_sys::fuzz_target;
@@ -53,13 +54,14 @@ fuzz_target!(|input: &str| {
                 assert_eq!(text.position(offset), opened.position(offset));
             }
         }
-        ask(text.text());
+        ask(text.text(), Kind::Ensemble);
+        ask(text.text(), Kind::Tests);
     }
 });
 
-fn ask(text: &str) {
+fn ask(text: &str, kind: Kind) {
     let good = load(&Source::new("fuzz.yaml", text)).ensemble.map(Arc::new);
-    let view = View::of(text, &Beside, good, false);
+    let view = View::of(text, &Beside, good, kind);
     symbols::symbols(&view);
     // Every place of a small text, some of a large one.
     for offset in (0..=text.len()).step_by(1 + text.len() / 100) {

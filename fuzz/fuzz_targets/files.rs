@@ -29,7 +29,7 @@ impl Around for Beside<'_> {
     }
     fn output_keys(&self, _: &Ensemble, agent: &Agent) -> Option<OutputKeys> {
         match &agent.kind {
-            AgentKind::Script { .. } => Some(sandbox::keys_of(&sandbox::written_outputs(self.0)?)),
+            AgentKind::Script { .. } => Some(sandbox::keys_of(&sandbox::examine("fuzz.rhai", self.0).outputs?)),
             _ => None,
         }
     }

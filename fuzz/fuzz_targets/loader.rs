@@ -11,7 +11,7 @@ use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, Profile};
 use ensemble_core::explore::{Budget, explore};
 use ensemble_language::loader::load;
 use ensemble_language::plan::Plan;
-use ensemble_reports::report::graph::{Arrow, Ending, Node, Picture, Shape, ascii, dot, mermaid, svg};
+use ensemble_reports::report::graph::{Arrow, CountedIn, Ending, Node, Picture, Shape, ascii, dot, mermaid, svg};
 use ensemble_reports::report::{CheckedFile, Form, Github, Junit, Sarif, Totals, diagnostics, exploration};
 use ensemble_language::source::Source;
 use libfuzzer_sys::fuzz_target;
@@ -133,6 +133,7 @@ fn draw(ensemble: &Ensemble) {
     let picture = Picture {
         title: ensemble.name.to_string(),
         subtitle: None,
+        counted_in: CountedIn::Run,
         nodes: ensemble.agents.iter().map(node).collect(),
         arrows,
     };

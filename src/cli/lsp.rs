@@ -1,17 +1,42 @@
 //! `ensemble lsp`: the language server, over standard input and output.
 
+use std::path::Path;
+use std::sync::Arc;
+
 use super::error::CliError;
 use super::exit;
 use super::picture::of_ensemble;
+use super::settings;
 use super::surroundings::Surroundings;
+use ensemble_cases::suite::Suite;
+use ensemble_language::diagnostic::Diagnostic;
 use ensemble_language::ensemble::Ensemble;
+use ensemble_language::source::Source;
+use ensemble_lsp::analysis::findings::Checks;
 use ensemble_lsp::server::{End, Services, serve};
 use ensemble_reports::report::graph::{ascii, dot, mermaid, svg};
+use ensemble_runs::{Host, Project, Runs};
+
+/// The checks of `ensemble validate`.
+#[derive(Debug)]
+struct OfValidate;
+
+impl Checks for OfValidate {
+    fn of_tests(&self, source: &Source, path: &Path, project: &Project) -> Vec<Diagnostic> {
+        let runs = Runs::open(project.clone(), Host::system().unattended());
+        Suite::read(source, path, &runs).findings
+    }
+
+    fn of_configuration(&self, source: &Source, path: &Path, project: &Project) -> Vec<Diagnostic> {
+        settings::examine(source, path, project)
+    }
+}
 
 /// `ensemble lsp`.
 pub(super) fn lsp(surroundings: &Surroundings) -> Result<u8, CliError> {
     let services = Services {
         project: surroundings.project.clone(),
+        checks: Arc::new(OfValidate),
         version: env!("CARGO_PKG_VERSION"),
         graph,
     };

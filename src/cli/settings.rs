@@ -125,12 +125,7 @@ impl<'s> Settings<'s> {
         }
         let path = self.project.folder.join(file);
         let path = path.canonicalize().unwrap_or(path);
-        path.ends_with(".ensemble/config.yaml") || self.is_of_user(&path)
-    }
-
-    fn is_of_user(&self, path: &Path) -> bool {
-        let user = self.project.user_config.as_ref();
-        user.is_some_and(|user| user.canonicalize().is_ok_and(|user| user == path))
+        path.ends_with(".ensemble/config.yaml") || is_of_user(&path, self.project)
     }
 
     /// The configurations of these files in which something is wrong, of projects and of the user, as they are shown.
@@ -152,35 +147,40 @@ impl<'s> Settings<'s> {
         let shown = paths.iter().map(|path| self.project.relative(path));
         let is_wrong = |path: &PathBuf| {
             let source = self.project.read(path);
-            source.is_ok_and(|source| !self.examine(&source, path).is_empty())
+            source.is_ok_and(|source| !examine(&source, path, self.project).is_empty())
         };
         shown.filter(is_wrong).collect()
     }
+}
 
-    /// All that is wrong with a configuration.
-    pub(super) fn examine(&self, source: &Source, path: &Path) -> Vec<Diagnostic> {
-        let Configuration {
-            document,
-            settings,
-            mut findings,
-        } = configuration(source);
-        let exclude = settings.exclude.iter().map(|(index, pattern)| (*index, &**pattern));
-        let faults = patterns_of(&self.project.folder, exclude).1;
-        findings.extend(faults.into_iter().map(|(index, reason)| bad_pattern(index, &reason)));
-        let absolute = self.project.folder.join(path);
-        let has_settings = document.as_ref().is_some_and(|it| it.root().get("validate").is_some());
-        if has_settings && self.is_of_user(&absolute.canonicalize().unwrap_or(absolute)) {
-            findings.push(idle());
-        }
-        let text = check::Text::look(source, document.as_ref());
-        findings.extend(text.findings());
-        let mut found = diagnostics(source, document.as_ref(), &findings);
-        if let Some(document) = &document {
-            found = apply_allowances(document, found, true);
-        }
-        text.conceal(&mut found);
-        found
+/// All that is wrong with a configuration.
+pub(super) fn examine(source: &Source, path: &Path, project: &Project) -> Vec<Diagnostic> {
+    let Configuration {
+        document,
+        settings,
+        mut findings,
+    } = configuration(source);
+    let exclude = settings.exclude.iter().map(|(index, pattern)| (*index, &**pattern));
+    let faults = patterns_of(&project.folder, exclude).1;
+    findings.extend(faults.into_iter().map(|(index, reason)| bad_pattern(index, &reason)));
+    let absolute = project.folder.join(path);
+    let has_settings = document.as_ref().is_some_and(|it| it.root().get("validate").is_some());
+    if has_settings && is_of_user(&absolute.canonicalize().unwrap_or(absolute), project) {
+        findings.push(idle());
     }
+    let text = check::Text::look(source, document.as_ref());
+    findings.extend(text.findings());
+    let mut found = diagnostics(source, document.as_ref(), &findings);
+    if let Some(document) = &document {
+        found = apply_allowances(document, found, true);
+    }
+    text.conceal(&mut found);
+    found
+}
+
+fn is_of_user(path: &Path, project: &Project) -> bool {
+    let user = project.user_config.as_ref();
+    user.is_some_and(|user| user.canonicalize().is_ok_and(|user| user == path))
 }
 
 fn bad_pattern(index: usize, reason: &str) -> Finding {

@@ -14,7 +14,7 @@ use super::in_order::in_order;
 use super::inputs::{Input, Inputs, inputs};
 use super::mending::{Fixing, difference, replace, unreadable};
 use super::policy::Policy;
-use super::settings::Settings;
+use super::settings::{Settings, examine as examine_config};
 use super::surroundings::Surroundings;
 use ensemble_cases::suite::Suite;
 use ensemble_language::cases::is_test_file;
@@ -243,7 +243,7 @@ fn check_config(input: &Input, ways: &Ways<'_>) -> Checked {
     let policy = ways.settings.policy(input.path());
     match input.read() {
         Ok(source) => {
-            let findings = ways.settings.examine(&source, input.path());
+            let findings = examine_config(&source, input.path(), &ways.surroundings.project);
             checked.report(source.name(), findings, &policy, ways);
         }
         Err(fault) => {

@@ -90,7 +90,7 @@ fn what_is_no_frame_ends_the_server_with_an_error_that_says_why() {
 }
 
 /// The findings of `validate --output json` about a file, as the server shows them.
-fn validated(workspace: &Workspace, name: &str) -> Vec<Value> {
+pub(super) fn validated(workspace: &Workspace, name: &str) -> Vec<Value> {
     let outcome = workspace.run(["validate", "--output", "json", name]);
     let report = outcome.json();
     let one = |finding: &Value| {
@@ -110,7 +110,7 @@ fn validated(workspace: &Workspace, name: &str) -> Vec<Value> {
         .collect()
 }
 
-fn as_validated(findings: &[Value]) -> Vec<Value> {
+pub(super) fn as_validated(findings: &[Value]) -> Vec<Value> {
     let one = |finding: &Value| {
         assert_eq!(finding["source"], "ensemble");
         let start = &finding["range"]["start"];

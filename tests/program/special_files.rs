@@ -77,10 +77,12 @@ fn a_pipe_is_not_waited_for() {
         ("odd.rhai", &["validate", "a.yaml"][..]),
         ("odd.rhai", &["run", "a.yaml"]),
         ("odd.yaml", &["validate", "odd.yaml"]),
+        ("odd.yaml", &["validate", "odd.test.yaml"]),
         ("odd.yaml", &["run", "odd"]),
         ("odd.json", &["replay", "odd.json"]),
     ] {
         let workspace = workspace(NAMING[0]);
+        workspace.write("odd.test.yaml", "cases: [{name: it, expect: {order: []}}]\n");
         let made = Command::new("mkfifo").arg(workspace.path().join(name)).status();
         assert!(made.expect("a program").success());
         let told = limited(&workspace, words);

@@ -64,6 +64,11 @@ impl Editor {
         answer
     }
 
+    /// The id of the server's process.
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The address of a file of the workspace.
     pub(crate) fn uri(&self, name: &str) -> String {
         format!("{}/{name}", self.root)

@@ -91,7 +91,15 @@ fn ensemble(file: &TestFile, path: &Path, project: &Project) -> Result<Prepared,
     let named = file.ensemble.as_deref().map_or_else(beside, str::to_owned);
     let place = || Route::root().key("ensemble").value();
     let ensemble: PathBuf = path.parent().unwrap_or(Path::new("")).join(&named);
-    let prepared = prepare(&ensemble, project);
+    let absolute = project.folder.join(&ensemble);
+    // Nobody waits for a pipe.
+    let prepared = match absolute.exists() && !absolute.is_file() {
+        true => Err(RunError::Unreadable {
+            path: ensemble.clone(),
+            reason: "it is not a regular file".to_owned(),
+        }),
+        false => prepare(&ensemble, project),
+    };
     prepared.map_err(|error| {
         let shown = ensemble.display();
         Box::new(match error {

@@ -48,7 +48,7 @@ use self::kept::Filtered;
 pub use self::missing::{Missed, MissingKey};
 pub use self::paths::{Path, printed};
 use self::scan::{DEPTH_LIMIT, Scan, scan};
-pub use self::typing::{Variables, misfits};
+pub use self::typing::{Variables, filter_names, misfits};
 pub use self::watch::{Look, watched};
 pub use crate::data::output_text;
 use crate::data::{Context, JsonMap, Request};

@@ -9,6 +9,8 @@ mod infer;
 mod names;
 mod operators;
 
+pub use self::filters::filter_names;
+
 use std::collections::{HashMap, HashSet};
 
 use minijinja::machinery::ast::{Expr, Stmt};

@@ -9,7 +9,7 @@ use super::code::{self, Reading};
 use super::cursor::{Cursor, What, cursors};
 use super::lexis::Kind as WordKind;
 use super::tree::{self, Code};
-use super::{View, lexis, schema, words};
+use super::{View, findings, lexis, schema, tested, words};
 
 /// Something that can be typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,17 +108,17 @@ fn in_identifier(c: char) -> bool {
 fn keys(view: &View<'_>, cursor: &Cursor, others: &[String], offset: usize) -> Vec<Completion> {
     let span = word_before(view.text, offset, in_name);
     let has_colon = view.text[offset..].trim_start_matches(in_name).starts_with(':');
-    let is_limit = tree::pattern(&cursor.route) == "conversation_limits.max_agent_executions";
-    if is_limit {
-        return names(view.agent_names(), Kind::Agent, span);
+    if tree::keys_name_agents(&cursor.route) {
+        let free = view.agent_names().into_iter().filter(|name| !others.contains(name));
+        return names(free, Kind::Agent, span);
     }
     let is_root = cursor.route.0.is_empty();
     let runs_something = others.iter().any(|key| tree::KINDS.contains(&key.as_str()));
     let is_agent = matches!(tree::pattern(&cursor.route).as_str(), "agents.*");
-    let offered = schema::keys(&cursor.route).into_iter().filter(|key| {
+    let offered = view.schema().keys(&cursor.route).into_iter().filter(|key| {
         let is_known = others.iter().any(|other| other == key.name);
         let is_second_kind = is_agent && runs_something && tree::KINDS.contains(&key.name);
-        let is_elsewhere = is_root && view.is_configuration && key.name != "model_profiles";
+        let is_elsewhere = is_root && view.kind == findings::Kind::Configuration && key.name != "model_profiles";
         !is_known && !is_second_kind && !is_elsewhere
     });
     let key = |key: schema::KeyAt| Completion {
@@ -178,7 +178,7 @@ fn values(view: &View<'_>, route: &Route, offset: usize) -> Vec<Completion> {
         Some("tools.*") => return names(view.keys_under("tools"), Kind::Name, span),
         _ => {}
     }
-    if pattern == "result" || is_tool(".agent") {
+    if pattern == "result" || is_tool(".agent") || tested::is_agent(&pattern) {
         return agents();
     }
     if pattern.starts_with("model_profiles.") && pattern.ends_with(".fallback") {
@@ -192,7 +192,7 @@ fn values(view: &View<'_>, route: &Route, offset: usize) -> Vec<Completion> {
         meaning: value.meaning.map(str::to_owned),
         span,
     };
-    schema::values(route).into_iter().map(value).collect()
+    view.schema().values(route).into_iter().map(value).collect()
 }
 
 /// The profiles of the text and of the configurations.

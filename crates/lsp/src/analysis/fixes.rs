@@ -6,10 +6,8 @@ use std::sync::Arc;
 use ensemble_language::diagnostic::Diagnostic;
 use ensemble_language::fix::{self, Applicability, Fix};
 use ensemble_language::source::Span;
-use ensemble_runs::around::Folder;
-use ensemble_runs::project::Project;
 
-use super::findings;
+use super::findings::Place;
 
 /// The most rounds of fixes: one may make room for another.
 const ROUNDS: usize = 10;
@@ -25,10 +23,10 @@ pub fn with_fixes(findings: &[Diagnostic], range: Span) -> impl Iterator<Item = 
 }
 
 /// The text with all safe fixes, and with those that they make possible; `None` if there are none.
-pub fn all_safe(path: &Path, text: &Arc<str>, folder: &Folder<'_>, project: &Project) -> Option<Arc<str>> {
+pub fn all_safe(path: &Path, text: &Arc<str>, place: &Place<'_>) -> Option<Arc<str>> {
     let mut fixed = Arc::clone(text);
     for _ in 0..ROUNDS {
-        let found = findings::check(path, &fixed, folder, project, &|| true)?;
+        let found = place.check(path, &fixed, &|| true)?;
         let whole = Span::new(0, fixed.len());
         let safe = with_fixes(&found, whole).map(|(_, fix)| fix);
         let safe = safe.filter(|fix| fix.applicability == Applicability::Safe);

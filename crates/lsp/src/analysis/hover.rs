@@ -8,7 +8,7 @@ use ensemble_language::source::{Route, Span};
 use super::code::{self, Reading};
 use super::lexis::{Kind, Word};
 use super::tree::{self, Code, Spot};
-use super::{View, names, schema, words};
+use super::{View, names, words};
 
 /// What stands at a place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub fn hover(view: &View<'_>, offset: usize) -> Option<Hover> {
     }
     let spot = tree::spot(document, offset)?;
     if spot.is_key {
-        return of_key(&spot);
+        return of_key(view, &spot);
     }
     match tree::code_at(&spot.route) {
         Some(code) => of_word(view, &spot, code, offset),
@@ -61,8 +61,8 @@ fn of_code_in_comment(text: &str, offset: usize) -> Option<Hover> {
     })
 }
 
-fn of_key(spot: &Spot<'_>) -> Option<Hover> {
-    let text = schema::meaning(&spot.route)?;
+fn of_key(view: &View<'_>, spot: &Spot<'_>) -> Option<Hover> {
+    let text = view.schema().meaning(&spot.route)?;
     let name = spot.route.0.last().map(|step| Route(vec![step.clone()]).to_string())?;
     Some(Hover {
         text: format!("**`{name}`**\n\n{text}"),
@@ -73,7 +73,7 @@ fn of_key(spot: &Spot<'_>) -> Option<Hover> {
 /// A word of the schema, such as `on_error: continue`, or the name of a profile or a tool.
 fn of_value(view: &View<'_>, spot: &Spot<'_>) -> Option<Hover> {
     let word = spot.node.text()?;
-    let values = schema::values(&spot.route);
+    let values = view.schema().values(&spot.route);
     let meaning = values
         .iter()
         .find(|value| *value.text == **word)

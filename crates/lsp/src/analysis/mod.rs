@@ -14,11 +14,12 @@ pub mod rename;
 mod schema;
 mod scripts;
 pub mod symbols;
+mod tested;
 mod tree;
 mod view;
 mod words;
 
-pub use view::View;
+pub use view::{View, tested_by};
 
 #[cfg(test)]
 mod tests;

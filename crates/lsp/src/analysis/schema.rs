@@ -1,18 +1,24 @@
-//! What the JSON Schema of ensembles says about a place.
+//! What the JSON Schema of ensembles, or that of test files, says about a place.
 
 use std::sync::LazyLock;
 
-use ensemble_language::loader::schema::SCHEMA;
+use ensemble_language::loader::schema::{SCHEMA, TEST_SCHEMA};
 use ensemble_language::source::{Route, Step};
 use serde_json::{Map, Value};
 
-static ROOT: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(SCHEMA).unwrap_or_default());
+static OF_ENSEMBLES: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(SCHEMA).unwrap_or_default());
+static OF_TESTS: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(TEST_SCHEMA).unwrap_or_default());
+
+/// A schema.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Schema(&'static LazyLock<Value>);
 
 /// A key that can stand at a place.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct KeyAt {
     pub(super) name: &'static str,
-    schema: &'static Value,
+    /// The forms of its value.
+    forms: Vec<&'static Value>,
 }
 
 /// A value that can stand at a place.
@@ -22,104 +28,119 @@ pub(super) struct ValueAt {
     pub(super) meaning: Option<&'static str>,
 }
 
-/// The schemas of the value at a route; several, where it can have several forms.
-fn at(route: &Route) -> Vec<&'static Value> {
-    let mut schemas = forms(&ROOT);
-    for step in &route.0 {
-        let next = |schema: &&'static Value| match step {
-            Step::Index(_) => schema.get("items"),
-            Step::Key(key) => {
-                let known = schema.get("properties").and_then(|keys| keys.get(&**key));
-                known.or_else(|| schema.get("additionalProperties").filter(|it| it.is_object()))
+impl Schema {
+    /// That of ensembles.
+    pub(super) const ENSEMBLES: Self = Self(&OF_ENSEMBLES);
+    /// That of test files.
+    pub(super) const TESTS: Self = Self(&OF_TESTS);
+
+    /// The schemas of the value at a route; several, where it can have several forms.
+    fn at(self, route: &Route) -> Vec<&'static Value> {
+        let mut schemas = self.forms(self.0);
+        for step in &route.0 {
+            let next = |schema: &&'static Value| match step {
+                Step::Index(_) => schema.get("items"),
+                Step::Key(key) => {
+                    let known = schema.get("properties").and_then(|keys| keys.get(&**key));
+                    known.or_else(|| schema.get("additionalProperties").filter(|it| it.is_object()))
+                }
+            };
+            schemas = schemas
+                .iter()
+                .filter_map(next)
+                .flat_map(|schema| self.forms(schema))
+                .collect();
+        }
+        schemas
+    }
+
+    /// A schema and those that stand in it for the same value.
+    fn forms(self, schema: &'static Value) -> Vec<&'static Value> {
+        let mut found = vec![schema];
+        if let Some(name) = schema.get("$ref").and_then(Value::as_str) {
+            let name = name.trim_start_matches("#/$defs/");
+            found.extend(
+                self.0
+                    .get("$defs")
+                    .and_then(|all| all.get(name))
+                    .into_iter()
+                    .flat_map(|schema| self.forms(schema)),
+            );
+        }
+        for word in ["oneOf", "anyOf"] {
+            let others = schema.get(word).and_then(Value::as_array).into_iter().flatten();
+            found.extend(others.flat_map(|schema| self.forms(schema)));
+        }
+        found
+    }
+
+    fn objects(self, route: &Route) -> impl Iterator<Item = &'static Map<String, Value>> {
+        self.at(route)
+            .into_iter()
+            .filter_map(|schema| schema.get("properties").and_then(Value::as_object))
+    }
+
+    /// The keys of the map at a route.
+    pub(super) fn keys(self, route: &Route) -> Vec<KeyAt> {
+        let mut keys: Vec<KeyAt> = Vec::new();
+        for (name, schema) in self.objects(route).flatten() {
+            if keys.iter().all(|known| known.name != name) {
+                keys.push(KeyAt {
+                    name,
+                    forms: self.forms(schema),
+                });
             }
-        };
-        schemas = schemas.iter().filter_map(next).flat_map(forms).collect();
-    }
-    schemas
-}
-
-/// A schema and those that stand in it for the same value.
-fn forms(schema: &'static Value) -> Vec<&'static Value> {
-    let mut found = vec![schema];
-    if let Some(name) = schema.get("$ref").and_then(Value::as_str) {
-        let name = name.trim_start_matches("#/$defs/");
-        found.extend(
-            ROOT.get("$defs")
-                .and_then(|all| all.get(name))
-                .into_iter()
-                .flat_map(forms),
-        );
-    }
-    for word in ["oneOf", "anyOf"] {
-        let others = schema.get(word).and_then(Value::as_array).into_iter().flatten();
-        found.extend(others.flat_map(forms));
-    }
-    found
-}
-
-fn objects(route: &Route) -> impl Iterator<Item = &'static Map<String, Value>> {
-    at(route)
-        .into_iter()
-        .filter_map(|schema| schema.get("properties").and_then(Value::as_object))
-}
-
-/// The keys of the map at a route.
-pub(super) fn keys(route: &Route) -> Vec<KeyAt> {
-    let mut keys: Vec<KeyAt> = Vec::new();
-    for (name, schema) in objects(route).flatten() {
-        if keys.iter().all(|known| known.name != name) {
-            keys.push(KeyAt { name, schema });
         }
+        keys
     }
-    keys
-}
 
-/// What the value at a route means, in Markdown.
-pub(super) fn meaning(route: &Route) -> Option<String> {
-    let schemas = at(route);
-    let text = schemas.iter().find_map(|schema| schema.get("description")?.as_str())?;
-    let example = schemas.iter().find_map(|schema| schema.get("examples")?.get(0));
-    let values = values(route);
-    let mut meaning = text.to_owned();
-    for value in values.iter().filter(|value| value.meaning.is_some()) {
-        meaning.push_str(&format!("\n- `{}`: {}", value.text, value.meaning.unwrap_or_default()));
+    /// What the value at a route means, in Markdown.
+    pub(super) fn meaning(self, route: &Route) -> Option<String> {
+        let schemas = self.at(route);
+        let text = schemas.iter().find_map(|schema| schema.get("description")?.as_str())?;
+        let example = schemas.iter().find_map(|schema| schema.get("examples")?.get(0));
+        let values = self.values(route);
+        let mut meaning = text.to_owned();
+        for value in values.iter().filter(|value| value.meaning.is_some()) {
+            meaning.push_str(&format!("\n- `{}`: {}", value.text, value.meaning.unwrap_or_default()));
+        }
+        if let Some(example) = example.filter(|example| !example.is_object() && !example.is_array()) {
+            let example = example.as_str().map_or_else(|| example.to_string(), str::to_owned);
+            meaning.push_str(&format!("\n\nExample: `{example}`"));
+        }
+        Some(meaning)
     }
-    if let Some(example) = example.filter(|example| !example.is_object() && !example.is_array()) {
-        let example = example.as_str().map_or_else(|| example.to_string(), str::to_owned);
-        meaning.push_str(&format!("\n\nExample: `{example}`"));
-    }
-    Some(meaning)
-}
 
-/// The words and booleans that can stand at a route.
-pub(super) fn values(route: &Route) -> Vec<ValueAt> {
-    let mut values: Vec<ValueAt> = Vec::new();
-    for schema in at(route) {
-        let meanings = schema.get("enumDescriptions").and_then(Value::as_array);
-        let words = schema.get("enum").and_then(Value::as_array).into_iter().flatten();
-        let words = words.chain(schema.get("const"));
-        for (at, word) in words.enumerate() {
-            let Some(text) = word.as_str() else { continue };
-            values.push(ValueAt {
-                text: text.to_owned(),
-                meaning: meanings.and_then(|all| all.get(at)?.as_str()),
-            });
+    /// The words and booleans that can stand at a route.
+    pub(super) fn values(self, route: &Route) -> Vec<ValueAt> {
+        let mut values: Vec<ValueAt> = Vec::new();
+        for schema in self.at(route) {
+            let meanings = schema.get("enumDescriptions").and_then(Value::as_array);
+            let words = schema.get("enum").and_then(Value::as_array).into_iter().flatten();
+            let words = words.chain(schema.get("const"));
+            for (at, word) in words.enumerate() {
+                let Some(text) = word.as_str() else { continue };
+                values.push(ValueAt {
+                    text: text.to_owned(),
+                    meaning: meanings.and_then(|all| all.get(at)?.as_str()),
+                });
+            }
+            if is_of_type(schema, "boolean") {
+                values.extend(["true", "false"].map(|text| ValueAt {
+                    text: text.to_owned(),
+                    meaning: None,
+                }));
+            }
         }
-        if is_of_type(schema, "boolean") {
-            values.extend(["true", "false"].map(|text| ValueAt {
-                text: text.to_owned(),
-                meaning: None,
-            }));
-        }
+        let mut seen = Vec::new();
+        values.retain(|value| {
+            !seen.contains(&value.text) && {
+                seen.push(value.text.clone());
+                true
+            }
+        });
+        values
     }
-    let mut seen = Vec::new();
-    values.retain(|value| {
-        !seen.contains(&value.text) && {
-            seen.push(value.text.clone());
-            true
-        }
-    });
-    values
 }
 
 fn is_of_type(schema: &Value, name: &str) -> bool {
@@ -133,13 +154,13 @@ fn is_of_type(schema: &Value, name: &str) -> bool {
 impl KeyAt {
     /// What the key means.
     pub(super) fn meaning(&self) -> Option<&'static str> {
-        let mut forms = forms(self.schema).into_iter();
+        let mut forms = self.forms.iter();
         forms.find_map(|schema| schema.get("description")?.as_str())
     }
 
     /// Whether its value is a map or a list, which stands below it.
     pub(super) fn holds_more(&self) -> bool {
-        let forms = forms(self.schema);
+        let forms = &self.forms;
         let is_plain = |schema: &&Value| {
             ["string", "number", "integer", "boolean"]
                 .iter()

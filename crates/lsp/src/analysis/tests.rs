@@ -10,6 +10,9 @@ use ensemble_language::loader::load;
 use ensemble_language::source::Source;
 use proptest::prelude::*;
 
+mod names_of_agents;
+
+use super::findings::Kind;
 use super::{View, complete, hover, names, rename, symbols};
 
 struct Nothing;
@@ -32,7 +35,7 @@ const TEXT: &str = "name: x # é\nagents:\n  - name: a\n    model: ollama/x\n   
 
 fn ask_everything(text: &str, good: Option<Arc<Ensemble>>) {
     let offsets = (0..=text.len() + 1).step_by(2);
-    let view = View::of(text, &Nothing, good, false);
+    let view = View::of(text, &Nothing, good, Kind::Ensemble);
     symbols::symbols(&view);
     for offset in offsets {
         hover::hover(&view, offset);

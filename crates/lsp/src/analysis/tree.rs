@@ -6,6 +6,8 @@ use ensemble_language::loader::document::{Content, Node};
 use ensemble_language::loader::{self, Document};
 use ensemble_language::source::{Route, Source, Span, Step};
 
+use super::tested;
+
 /// The lines that are left out, one after the other, until the others are YAML.
 const MOST_REPAIRS: usize = 4;
 
@@ -160,6 +162,12 @@ pub(super) fn pattern(route: &Route) -> String {
     words.collect::<Vec<_>>().join(".")
 }
 
+/// Whether the keys of the map at a route are names of agents.
+pub(super) fn keys_name_agents(route: &Route) -> bool {
+    let pattern = pattern(route);
+    pattern == "conversation_limits.max_agent_executions" || tested::holds_agents(&pattern)
+}
+
 /// The languages of the texts in an ensemble.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Code {
@@ -175,7 +183,7 @@ pub(super) fn code_at(route: &Route) -> Option<Code> {
     let rest = pattern
         .strip_prefix("agents.*.")
         .or_else(|| pattern.strip_prefix("defaults."));
-    if pattern.starts_with("result.") {
+    if pattern.starts_with("result.") || tested::is_condition(&pattern) {
         return Some(Code::Condition);
     }
     match rest? {

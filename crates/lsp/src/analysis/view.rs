@@ -1,14 +1,17 @@
 //! A text, and all that answers about it need.
 
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use ensemble_language::cases::ensemble_beside;
 use ensemble_language::check::Around;
 use ensemble_language::condition::Type;
 use ensemble_language::ensemble::{Agent, Ensemble};
 use ensemble_language::loader::Document;
 use ensemble_language::loader::document::{Content, Node};
 
-use super::tree;
+use super::findings::Kind;
+use super::{schema, tree};
 
 /// A text with what is known of it.
 pub struct View<'v> {
@@ -16,23 +19,31 @@ pub struct View<'v> {
     pub text: &'v str,
     /// The files around it.
     pub around: &'v dyn Around,
-    /// The ensemble: that of the text, or that of the last text of this file without errors.
+    /// The ensemble: that of the text, or that of the last text of this file without errors; of a test file, the tested one.
     pub ensemble: Option<Arc<Ensemble>>,
-    /// The text is a configuration.
-    pub is_configuration: bool,
+    /// What the file is for.
+    pub kind: Kind,
     /// The tree of the text, without lines that are not YAML.
     pub(super) document: Option<Document>,
 }
 
 impl<'v> View<'v> {
     /// Reads the text.
-    pub fn of(text: &'v str, around: &'v dyn Around, ensemble: Option<Arc<Ensemble>>, is_configuration: bool) -> Self {
+    pub fn of(text: &'v str, around: &'v dyn Around, ensemble: Option<Arc<Ensemble>>, kind: Kind) -> Self {
         Self {
             document: tree::outline(text, None),
             text,
             around,
             ensemble,
-            is_configuration,
+            kind,
+        }
+    }
+
+    /// The schema of the text.
+    pub(super) fn schema(&self) -> schema::Schema {
+        match self.kind {
+            Kind::Tests => schema::Schema::TESTS,
+            Kind::Ensemble | Kind::Configuration => schema::Schema::ENSEMBLES,
         }
     }
 
@@ -90,7 +101,7 @@ impl<'v> View<'v> {
         };
         match &document.root().content {
             Content::Mapping(entries) => {
-                let known = super::schema::keys(&ensemble_language::source::Route::root());
+                let known = self.schema().keys(&ensemble_language::source::Route::root());
                 let is_known = |key: &str| known.iter().any(|one| one.name == key) || key.starts_with("x-");
                 document.root().get("agents").is_some() || entries.iter().all(|entry| is_known(&entry.key))
             }
@@ -98,4 +109,26 @@ impl<'v> View<'v> {
             Content::Sequence(_) => false,
         }
     }
+}
+
+/// The file of the ensemble that the test file with this text and path tests.
+pub fn tested_by(text: &str, path: &Path) -> Option<PathBuf> {
+    let document = tree::outline(text, None);
+    let node = document.as_ref().and_then(|document| document.root().get("ensemble"));
+    let written = node.and_then(|node| node.text()).map(|name| name.to_string());
+    let named = written.or_else(|| ensemble_beside(path.file_name()?.to_str()?))?;
+    Some(plain(&path.parent()?.join(named)))
+}
+
+/// The path without `.` and `..`, as an editor names its files.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(plain.pop()),
+            Component::CurDir => {}
+            other => plain.push(other),
+        }
+    }
+    plain
 }

@@ -171,7 +171,7 @@ pub(super) const IN_TEMPLATES: &[Meaning] = &[
     ),
 ];
 
-/// Common filters of templates.
+/// The filters of templates, the common ones first.
 pub(super) const FILTERS: &[Meaning] = &[
     word("default", "value | default(other)", "The other value if there is none."),
     word("length", "value | length", "The number of characters, items or keys."),
@@ -229,6 +229,50 @@ pub(super) const FILTERS: &[Meaning] = &[
         "The string with its lines indented, except the first.",
     ),
     word("tojson", "value | tojson", "The value as JSON."),
+    word("count", "value | count", "The number of characters, items or keys."),
+    word("d", "value | d(other)", "The other value if there is none."),
+    word(
+        "attr",
+        "map | attr(key)",
+        "The value under a key; nothing if there is none.",
+    ),
+    word("bool", "value | bool", "Whether the value counts as true."),
+    word("chain", "list | chain(other)", "The items of both lists."),
+    word("zip", "list | zip(other)", "Pairs of the items of both lists."),
+    word(
+        "dictsort",
+        "map | dictsort",
+        "The pairs of keys and values in the order of the keys.",
+    ),
+    word(
+        "groupby",
+        "list | groupby(\"key\")",
+        "The items in groups with the same value under a key.",
+    ),
+    word(
+        "rejectattr",
+        "list | rejectattr(\"key\")",
+        "The items of which a key counts as false.",
+    ),
+    word("lines", "string | lines", "The lines of a string."),
+    word("split", "string | split(separator)", "The parts of a string."),
+    word(
+        "format",
+        "string | format(values)",
+        "The string with the values in its places, such as `%s`.",
+    ),
+    word(
+        "escape",
+        "string | escape",
+        "The string with `<`, `>`, `&` and quotes as HTML writes them.",
+    ),
+    word("e", "string | e", "The same as `escape`."),
+    word("safe", "string | safe", "The string as it is."),
+    word(
+        "pprint",
+        "value | pprint",
+        "The value as text, for people who look for a mistake.",
+    ),
 ];
 
 /// The keys of `request` in templates.
@@ -248,8 +292,11 @@ pub(super) fn function(name: &str) -> Option<&'static Meaning> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use ensemble_language::condition::{HISTORY_FIELDS, function_names, variable_names};
-    use ensemble_language::template::{Scope, Template, VARIABLES as TEMPLATE_VARIABLES};
+    use ensemble_language::data::Request;
+    use ensemble_language::template::{Scope, Template, VARIABLES as TEMPLATE_VARIABLES, filter_names};
 
     use super::*;
 
@@ -271,13 +318,26 @@ mod tests {
     }
 
     #[test]
-    fn every_filter_is_one_of_templates() {
-        for filter in FILTERS {
-            let text = format!("{{% set x = [] | {} %}}", filter.name);
-            let template = Template::compile(&text).expect("a template");
-            let rendered = template.render(&Scope::default());
-            let why = rendered.err().map(|error| error.message).unwrap_or_default();
-            assert!(!why.contains("unknown"), "{}: {why}", filter.name);
-        }
+    fn every_filter_of_the_language_has_a_meaning() {
+        let sorted = |mut names: Vec<&'static str>| {
+            names.sort_unstable();
+            names
+        };
+        assert_eq!(sorted(names(FILTERS)), sorted(filter_names().collect()));
+    }
+
+    #[test]
+    fn the_keys_of_a_request_are_those_that_a_template_reads() {
+        let template = Template::compile("{{ request | list | sort | join(' ') }}").expect("a template");
+        let request = Request {
+            from: "a".into(),
+            parameters: serde_json::json!({}),
+            priority: 1,
+        };
+        let scope = Scope {
+            request: Some(Arc::new(request)),
+            ..Scope::default()
+        };
+        assert_eq!(template.render(&scope).expect("a text"), OF_REQUEST.join(" "));
     }
 }

@@ -12,20 +12,20 @@ use serde_json::{Value, json};
 use super::capabilities::{Client, FIX_ALL};
 use super::documents::Document;
 use super::{Services, shown};
-use crate::analysis::{findings, fixes};
-use ensemble_runs::around::Folder;
+use crate::analysis::findings::Place;
+use crate::analysis::fixes;
 
 /// The actions for a range of a text: a fix for each finding that has one, and one for all safe ones.
 pub(super) fn actions(
     params: &CodeActionParams,
     documents: &HashMap<String, Arc<Document>>,
-    folder: &Folder<'_>,
+    place: &Place<'_>,
     services: &Services,
     client: Client,
 ) -> Option<Vec<Value>> {
     let document = documents.get(params.text_document.uri.as_str())?;
     let project = &services.project;
-    let found = findings::check(&document.path, document.text.text(), folder, project, &|| true)?;
+    let found = place.check(&document.path, document.text.text(), &|| true)?;
     let mut actions = Vec::new();
     if wants(params, "quickfix") {
         let range = document.text.span(params.range);
@@ -43,7 +43,7 @@ pub(super) fn actions(
     };
     if wants(params, FIX_ALL)
         && found.iter().any(is_safe)
-        && let Some(fixed) = fixes::all_safe(&document.path, document.text.text(), folder, project)
+        && let Some(fixed) = fixes::all_safe(&document.path, document.text.text(), place)
     {
         let (span, text) = fixes::difference(document.text.text(), &fixed);
         actions.push(json!({

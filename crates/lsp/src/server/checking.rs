@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use ensemble_language::diagnostic;
-use ensemble_runs::around::Folder;
 use lsp_types::notification::PublishDiagnostics;
 use lsp_types::{Diagnostic, PublishDiagnosticsParams, Uri};
 
@@ -14,7 +13,7 @@ use super::capabilities::Client;
 use super::documents::{Document, Newest};
 use super::outgoing::Sending;
 use super::{Services, address, shown};
-use crate::analysis::findings;
+use crate::analysis::findings::Place;
 use crate::text::Text;
 
 /// Hands texts to the thread.
@@ -78,7 +77,7 @@ struct Checker<'s> {
     services: &'s Services,
     outgoing: &'s Sending,
     newest: &'s Newest,
-    folders: HashMap<PathBuf, Folder<'s>>,
+    places: HashMap<PathBuf, Place<'s>>,
     /// The configurations about which something was published, by the folder for which they were read.
     told: HashMap<PathBuf, BTreeSet<String>>,
 }
@@ -88,36 +87,36 @@ fn check_all(desk: &Desk, services: &Services, outgoing: &Sending, newest: &Newe
         services,
         outgoing,
         newest,
-        folders: HashMap::new(),
+        places: HashMap::new(),
         told: HashMap::new(),
     };
     loop {
         let (document, is_stale) = desk.next();
         if is_stale {
-            checker.folders.clear();
+            checker.places.clear();
         }
         if newest.is(&document) && catch_unwind(AssertUnwindSafe(|| checker.check(&document, client))).is_err() {
             // The panic was told. What is remembered may be half of something.
-            checker.folders.clear();
+            checker.places.clear();
         }
     }
 }
 
 impl Checker<'_> {
     fn check(&mut self, document: &Document, client: Client) {
-        let place = document.path.parent().unwrap_or(&document.path).to_owned();
-        if !self.folders.contains_key(&place) {
-            let mut folder = Folder::around(&document.path, &self.services.project);
-            let faults = folder.take_fault().map(findings::faults).unwrap_or_default();
-            self.folders.insert(place.clone(), folder);
-            self.tell_of_configurations(&place, &faults, client);
+        let project = &self.services.project;
+        let folder = document.path.parent().unwrap_or(&document.path).to_owned();
+        if !self.places.contains_key(&folder) {
+            let mut place = Place::around(&document.path, project, &*self.services.checks);
+            let faults = place.take_faults();
+            self.places.insert(folder.clone(), place);
+            self.tell_of_configurations(&folder, &faults, client);
         }
-        let Some(folder) = self.folders.get(&place) else {
+        let Some(place) = self.places.get(&folder) else {
             return;
         };
         let is_wanted = || self.newest.is(document);
-        let project = &self.services.project;
-        let Some(findings) = findings::check(&document.path, document.text.text(), folder, project, &is_wanted) else {
+        let Some(findings) = place.check(&document.path, document.text.text(), &is_wanted) else {
             return;
         };
         let shown = |finding| shown::finding(finding, &document.text, &document.uri, &project.folder, client);

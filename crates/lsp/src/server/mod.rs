@@ -21,7 +21,7 @@ mod session;
 mod shown;
 
 use std::io::{Read, Write};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
 use ensemble_language::ensemble::Ensemble;
 use ensemble_runs::project::Project;
@@ -29,12 +29,15 @@ use lsp_server::Message;
 
 use self::outgoing::Outgoing;
 use self::session::Session;
+use crate::analysis::findings::Checks;
 
 /// What the server is handed in.
 #[derive(Debug, Clone)]
 pub struct Services {
     /// The project as the process sees it.
     pub project: Project,
+    /// The checks of files that are not ensembles.
+    pub checks: Arc<dyn Checks>,
     /// The version of the program.
     pub version: &'static str,
     /// The graph of an ensemble in a format; `None`: there is no such format.
@@ -76,3 +79,6 @@ pub fn serve(input: impl Read + Send + 'static, output: impl Write + Send + 'sta
     outgoing.close();
     end
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,8 +7,6 @@ use std::sync::Arc;
 use ensemble_language::ensemble::Ensemble;
 use ensemble_language::loader::load;
 use ensemble_language::source::{Source, Span};
-use ensemble_runs::around::Folder;
-use ensemble_runs::project::read_source;
 use lsp_server::{ErrorCode, Request};
 use lsp_types::notification::ShowMessage;
 use lsp_types::request::{self, Request as _};
@@ -25,15 +23,19 @@ use super::capabilities::{Client, GRAPH};
 use super::documents::Document;
 use super::outgoing::Sending;
 use super::{Services, actions, address, files, offered};
+use crate::analysis::findings::{Kind, Place};
 use crate::analysis::rename::{self, Edit, Renamed};
 use crate::analysis::symbols::Symbol;
-use crate::analysis::{View, complete, findings, hover, names, symbols};
+use crate::analysis::{View, complete, hover, names, symbols, tested_by};
 use crate::text::Text;
 
 /// Why a request has no result.
 pub(super) struct Refusal(pub(super) ErrorCode, pub(super) String);
 
 type Answer = Result<Value, Refusal>;
+
+/// The open texts, by their addresses.
+type Documents = HashMap<String, Arc<Document>>;
 
 /// The most files of a folder in which the name of a script is looked for.
 const MOST_FILES: usize = 500;
@@ -43,7 +45,7 @@ pub(super) struct Asked<'s> {
     services: &'s Services,
     outgoing: &'s Sending,
     client: Client,
-    folders: HashMap<PathBuf, Folder<'s>>,
+    places: HashMap<PathBuf, Place<'s>>,
     /// The last ensemble of each text that had one, with the number of the change that was looked at last.
     good: HashMap<String, (u64, Option<Arc<Ensemble>>)>,
 }
@@ -54,16 +56,16 @@ impl<'s> Asked<'s> {
             services,
             outgoing,
             client,
-            folders: HashMap::new(),
+            places: HashMap::new(),
             good: HashMap::new(),
         }
     }
 
     pub(super) fn forget_files(&mut self) {
-        self.folders.clear();
+        self.places.clear();
     }
 
-    pub(super) fn answer(&mut self, request: Request, documents: &HashMap<String, Arc<Document>>) -> Answer {
+    pub(super) fn answer(&mut self, request: Request, documents: &Documents) -> Answer {
         let params = request.params;
         match request.method.as_str() {
             request::HoverRequest::METHOD => self.hover(read(params)?, documents),
@@ -84,26 +86,50 @@ impl<'s> Asked<'s> {
     }
 
     /// What is known of a text; `None` if it is not open, or not one of ours.
-    fn view<'a>(&'a mut self, document: &'a Document) -> Option<View<'a>> {
-        let project = &self.services.project;
-        let path = &document.path;
-        let place = path.parent().unwrap_or(path).to_owned();
-        self.folders
-            .entry(place.clone())
-            .or_insert_with(|| Folder::around(path, project));
-        let is_configuration = findings::is_configuration(path, project);
+    fn view<'a>(&'a mut self, document: &'a Document, documents: &Documents) -> Option<View<'a>> {
+        let kind = Kind::of(&document.path, &self.services.project);
         let text = document.text.text();
+        let (path, ensemble) = match kind {
+            Kind::Tests => {
+                let path = tested_by(text, &document.path)?;
+                let ensemble = self.tested(&path, documents);
+                (path, ensemble)
+            }
+            _ => (document.path.clone(), self.good(document)),
+        };
+        let view = View::of(text, self.place(&path).folder(), ensemble, kind);
+        (kind != Kind::Ensemble || view.is_ensemble()).then_some(view)
+    }
+
+    /// What is around a file.
+    fn place(&mut self, path: &Path) -> &Place<'s> {
+        let services = self.services;
+        let folder = path.parent().unwrap_or(path).to_owned();
+        self.places
+            .entry(folder)
+            .or_insert_with(|| Place::around(path, &services.project, &*services.checks))
+    }
+
+    /// The ensemble of a text, or of the last text before that had one.
+    fn good(&mut self, document: &Document) -> Option<Arc<Ensemble>> {
         let (change, good) = self.good.entry(document.uri.as_str().to_owned()).or_default();
         if *change != document.change {
             *change = document.change;
-            let ensemble = load(&Source::new("", text.clone())).ensemble;
+            let ensemble = load(&Source::new("", document.text.text().clone())).ensemble;
             *good = ensemble.map(Arc::new).or(good.take());
         }
-        let view = View::of(text, self.folders.get(&place)?, good.clone(), is_configuration);
-        (is_configuration || view.is_ensemble()).then_some(view)
+        good.clone()
     }
 
-    fn hover(&mut self, params: HoverParams, documents: &HashMap<String, Arc<Document>>) -> Answer {
+    /// The ensemble in a file that may be open.
+    fn tested(&mut self, path: &Path, documents: &Documents) -> Option<Arc<Ensemble>> {
+        match documents.values().find(|document| document.path == *path) {
+            Some(document) => self.good(document),
+            None => load(&files::read(path).ok()?).ensemble.map(Arc::new),
+        }
+    }
+
+    fn hover(&mut self, params: HoverParams, documents: &Documents) -> Answer {
         let at = params.text_document_position_params;
         self.on(&at, documents, |view, text, offset| {
             let found = hover::hover(view, offset)?;
@@ -117,7 +143,7 @@ impl<'s> Asked<'s> {
         })
     }
 
-    fn complete(&mut self, at: &TextDocumentPositionParams, documents: &HashMap<String, Arc<Document>>) -> Answer {
+    fn complete(&mut self, at: &TextDocumentPositionParams, documents: &Documents) -> Answer {
         self.on(at, documents, |view, text, offset| {
             let found = complete::complete(view, offset);
             Some(
@@ -130,7 +156,7 @@ impl<'s> Asked<'s> {
         })
     }
 
-    fn definition(&mut self, at: &TextDocumentPositionParams, documents: &HashMap<String, Arc<Document>>) -> Answer {
+    fn definition(&mut self, at: &TextDocumentPositionParams, documents: &Documents) -> Answer {
         let uri = at.text_document.uri.clone();
         self.on(at, documents, |view, text, offset| {
             let agent = names::at(view, offset)?.agent;
@@ -139,7 +165,7 @@ impl<'s> Asked<'s> {
         })
     }
 
-    fn references(&mut self, params: ReferenceParams, documents: &HashMap<String, Arc<Document>>) -> Answer {
+    fn references(&mut self, params: ReferenceParams, documents: &Documents) -> Answer {
         let at = params.text_document_position;
         let (uri, with_definition) = (at.text_document.uri.clone(), params.context.include_declaration);
         self.on(&at, documents, |view, text, offset| {
@@ -153,7 +179,7 @@ impl<'s> Asked<'s> {
         })
     }
 
-    fn highlights(&mut self, at: &TextDocumentPositionParams, documents: &HashMap<String, Arc<Document>>) -> Answer {
+    fn highlights(&mut self, at: &TextDocumentPositionParams, documents: &Documents) -> Answer {
         self.on(at, documents, |view, text, offset| {
             let agent = names::at(view, offset)?.agent;
             let all = names::occurrences(view).into_iter().filter(|one| one.agent == agent);
@@ -168,18 +194,14 @@ impl<'s> Asked<'s> {
         })
     }
 
-    fn prepare_rename(
-        &mut self,
-        at: &TextDocumentPositionParams,
-        documents: &HashMap<String, Arc<Document>>,
-    ) -> Answer {
+    fn prepare_rename(&mut self, at: &TextDocumentPositionParams, documents: &Documents) -> Answer {
         self.on(at, documents, |view, text, offset| {
             let found = rename::prepare(view, offset)?;
             Some(json!({"range": text.range(found.span), "placeholder": found.agent}))
         })
     }
 
-    fn rename(&mut self, params: RenameParams, documents: &HashMap<String, Arc<Document>>) -> Answer {
+    fn rename(&mut self, params: RenameParams, documents: &Documents) -> Answer {
         let at = &params.text_document_position;
         let Some(document) = documents.get(at.text_document.uri.as_str()) else {
             return Ok(Value::Null);
@@ -187,7 +209,7 @@ impl<'s> Asked<'s> {
         let root = self.services.project.folder.clone();
         let is_shared = |script: &Path| is_shared(script, &document.path) || is_open(&root.join(script), documents);
         let offset = document.text.offset(at.position);
-        let renamed = match self.view(document) {
+        let renamed = match self.view(document, documents) {
             Some(view) => rename::rename(&view, offset, &params.new_name, &is_shared),
             None => Err("there is no ensemble here".to_owned()),
         };
@@ -232,7 +254,7 @@ impl<'s> Asked<'s> {
         json!({ "changes": changes })
     }
 
-    fn symbols(&mut self, params: &DocumentSymbolParams, documents: &HashMap<String, Arc<Document>>) -> Answer {
+    fn symbols(&mut self, params: &DocumentSymbolParams, documents: &Documents) -> Answer {
         let at = TextDocumentPositionParams::new(params.text_document.clone(), Position::default());
         self.on(&at, documents, |view, text, _| {
             let all = symbols::symbols(view);
@@ -244,23 +266,17 @@ impl<'s> Asked<'s> {
         })
     }
 
-    fn actions(&mut self, params: &CodeActionParams, documents: &HashMap<String, Arc<Document>>) -> Answer {
+    fn actions(&mut self, params: &CodeActionParams, documents: &Documents) -> Answer {
         let Some(document) = documents.get(params.text_document.uri.as_str()) else {
             return Ok(Value::Null);
         };
-        let project = &self.services.project;
-        let path = &document.path;
-        let place = path.parent().unwrap_or(path).to_owned();
-        let folder = self
-            .folders
-            .entry(place)
-            .or_insert_with(|| Folder::around(path, project));
-        let actions = actions::actions(params, documents, folder, self.services, self.client);
+        let (services, client) = (self.services, self.client);
+        let actions = actions::actions(params, documents, self.place(&document.path), services, client);
         Ok(actions.map_or(Value::Null, Value::Array))
     }
 
     /// `ensemble.graph`: the address of an ensemble, and a format.
-    fn execute(&mut self, params: &ExecuteCommandParams, documents: &HashMap<String, Arc<Document>>) -> Answer {
+    fn execute(&mut self, params: &ExecuteCommandParams, documents: &Documents) -> Answer {
         let refused = |why: String| Refusal(ErrorCode::InvalidParams, why);
         if params.command != GRAPH {
             return Err(refused(format!("there is no command `{}`", params.command)));
@@ -273,7 +289,7 @@ impl<'s> Asked<'s> {
             Some(document) => Source::new("", document.text.text().clone()),
             None => {
                 let path = address::path_of(&uri, &self.services.project.folder);
-                read_source(&path).map_err(|error| Refusal(ErrorCode::RequestFailed, error.to_string()))?
+                files::read(&path).map_err(|error| Refusal(ErrorCode::RequestFailed, error.to_string()))?
             }
         };
         let Some(ensemble) = load(&source).ensemble else {
@@ -292,14 +308,16 @@ impl<'s> Asked<'s> {
     fn on<T: Serialize>(
         &mut self,
         at: &TextDocumentPositionParams,
-        documents: &HashMap<String, Arc<Document>>,
+        documents: &Documents,
         what: impl FnOnce(&View<'_>, &Text, usize) -> Option<T>,
     ) -> Answer {
         let Some(document) = documents.get(at.text_document.uri.as_str()) else {
             return Ok(Value::Null);
         };
         let offset = document.text.offset(at.position);
-        let found = self.view(document).and_then(|view| what(&view, &document.text, offset));
+        let found = self
+            .view(document, documents)
+            .and_then(|view| what(&view, &document.text, offset));
         serde_json::to_value(found).map_err(|error| Refusal(ErrorCode::InternalError, error.to_string()))
     }
 }
@@ -320,11 +338,11 @@ fn is_shared(script: &Path, ensemble: &Path) -> bool {
         return true;
     };
     let mut others = files::yaml_in(folder, MOST_FILES).into_iter();
-    others.any(|path| path != ensemble && read_source(&path).is_ok_and(|source| source.text().contains(name)))
+    others.any(|path| path != ensemble && files::read(&path).is_ok_and(|source| source.text().contains(name)))
 }
 
 /// Whether the file is open, so that its text may be another than that on disk.
-fn is_open(path: &Path, documents: &HashMap<String, Arc<Document>>) -> bool {
+fn is_open(path: &Path, documents: &Documents) -> bool {
     documents.values().any(|document| document.path == path)
 }
 

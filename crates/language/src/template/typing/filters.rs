@@ -54,6 +54,11 @@ pub(super) const FILTERS: [&str; 48] = [
     "zip",
 ];
 
+/// The names of all filters.
+pub fn filter_names() -> impl Iterator<Item = &'static str> {
+    FILTERS.into_iter()
+}
+
 /// The names of all tests.
 pub(super) const TESTS: [&str; 41] = [
     "!=",
