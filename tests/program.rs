@@ -78,7 +78,10 @@ mod program {
     mod substitutes;
     mod telemetry;
     mod testing_ensembles;
+    mod testing_mutants;
     mod testing_records;
+    mod testing_suggestions;
+    mod testing_updates;
     mod tool_files;
     mod tools;
     mod trust;
