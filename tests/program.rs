@@ -82,6 +82,7 @@ mod program {
     mod testing_records;
     mod testing_suggestions;
     mod testing_updates;
+    mod testing_watched;
     mod tool_files;
     mod tools;
     mod trust;

@@ -1,5 +1,7 @@
 //! `test --mutate` through the binary.
 
+#![expect(clippy::disallowed_methods, reason = "a test measures time")]
+
 use std::time::{Duration, Instant};
 
 use crate::support::Workspace;

@@ -1,5 +1,7 @@
 //! `test --suggest` through the binary: what it prints is added to the test file, and tried.
 
+#![expect(clippy::disallowed_methods, reason = "tests copy and remove files")]
+
 use std::path::Path;
 
 use crate::support::Workspace;

@@ -37,6 +37,9 @@ pub(crate) struct TestArgs {
     /// Change conditions, limits and dependencies of the ensembles in memory, and report the changes that no case notices
     #[arg(long)]
     pub mutate: bool,
+    /// Try the cases again whenever a file changes on which they depend, until Ctrl-C
+    #[arg(long, conflicts_with_all = ["update", "suggest", "mutate", "graph"])]
+    pub watch: bool,
     /// With --mutate: the time after which no further change is tried, such as `30s` or `5m`
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration, requires = "mutate")]
     pub max_time: Duration,
