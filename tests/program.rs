@@ -78,6 +78,7 @@ mod program {
     mod substitutes;
     mod telemetry;
     mod testing_ensembles;
+    mod testing_live;
     mod testing_mutants;
     mod testing_records;
     mod testing_suggestions;

@@ -74,8 +74,18 @@ fn a_change_tries_the_files_again_on_which_it_has_an_effect() {
     let first = watching.round();
     assert!(first.contains("2 cases: 2 passed, 0 failed"), "{first}");
     let rows = [
-        ("one/say.rhai", "#{said: 2}", "changed: one/say.rhai", "FAIL ./one.test.yaml: says"),
-        ("one/say.rhai", "#{said: 1}", "changed: one/say.rhai", "PASS ./one.test.yaml: says"),
+        (
+            "one/say.rhai",
+            "#{said: 2}",
+            "changed: one/say.rhai",
+            "FAIL ./one.test.yaml: says",
+        ),
+        (
+            "one/say.rhai",
+            "#{said: 1}",
+            "changed: one/say.rhai",
+            "PASS ./one.test.yaml: says",
+        ),
         (
             "two.test.yaml",
             "cases: [{name: says, expect: {outputs: {a: {said: 3}}}}]\n",
@@ -89,7 +99,12 @@ fn a_change_tries_the_files_again_on_which_it_has_an_effect() {
             "FAIL ./two.test.yaml: says",
         ),
         // A script that was not there.
-        ("other.rhai", "#{said: 3}", "changed: other.rhai", "PASS ./two.test.yaml: says"),
+        (
+            "other.rhai",
+            "#{said: 3}",
+            "changed: other.rhai",
+            "PASS ./two.test.yaml: says",
+        ),
     ];
     for (file, text, changed, told) in rows {
         workspace.write(file, text);
@@ -109,7 +124,10 @@ fn a_change_tries_the_files_again_on_which_it_has_an_effect() {
 #[test]
 fn a_broken_file_does_not_end_it_and_profiles_and_new_files_count() {
     let workspace = workspace();
-    workspace.write(".ensemble/config.yaml", "model_profiles: {p: {provider: simulated, replies: [a]}}\n");
+    workspace.write(
+        ".ensemble/config.yaml",
+        "model_profiles: {p: {provider: simulated, replies: [a]}}\n",
+    );
     workspace.write("two.yaml", "name: two\nagents: [{name: a, model_profile: p}]\n");
     workspace.write("two.test.yaml", "cases: [{name: says, expect: {outputs: {a: a}}}]\n");
     let mut watching = Watching::start(&workspace, &[]);
@@ -118,16 +136,28 @@ fn a_broken_file_does_not_end_it_and_profiles_and_new_files_count() {
     workspace.write("one.test.yaml", "cases: []\n");
     let broken = watching.round();
     assert!(broken.contains("error[E018]"), "{broken}");
-    workspace.write("one.test.yaml", "cases: [{name: again, expect: {outputs: {a: {said: 1}}}}]\n");
+    workspace.write(
+        "one.test.yaml",
+        "cases: [{name: again, expect: {outputs: {a: {said: 1}}}}]\n",
+    );
     let mended = watching.round();
     assert!(mended.contains("PASS ./one.test.yaml: again"), "{mended}");
-    workspace.write(".ensemble/config.yaml", "model_profiles: {p: {provider: simulated, replies: [b]}}\n");
+    workspace.write(
+        ".ensemble/config.yaml",
+        "model_profiles: {p: {provider: simulated, replies: [b]}}\n",
+    );
     // All tests of the project can use it.
     let round = watching.round();
     assert!(round.contains("FAIL ./two.test.yaml: says"), "{round}");
-    workspace.write("three.test.yaml", "ensemble: one.yaml\ncases: [{name: new, expect: {outcome: completed}}]\n");
+    workspace.write(
+        "three.test.yaml",
+        "ensemble: one.yaml\ncases: [{name: new, expect: {outcome: completed}}]\n",
+    );
     let new = watching.round();
-    assert!(new.contains("new: ./three.test.yaml") && new.contains("PASS ./three.test.yaml: new"), "{new}");
+    assert!(
+        new.contains("new: ./three.test.yaml") && new.contains("PASS ./three.test.yaml: new"),
+        "{new}"
+    );
     watching.running.signal("TERM");
     assert_eq!(watching.running.0.wait().expect("it ends").code(), Some(143));
     workspace.run(["test", "--watch", "--update"]).expect_code(2);

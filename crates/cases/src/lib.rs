@@ -22,3 +22,4 @@ pub mod stubs;
 pub mod suggest;
 pub mod suite;
 pub mod update;
+mod votes;

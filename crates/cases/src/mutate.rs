@@ -216,6 +216,11 @@ impl Mutants<'_> {
 }
 
 impl Mutant {
+    /// The ensemble with the change.
+    pub fn ensemble(&self) -> &Ensemble {
+        &self.ensemble
+    }
+
     /// Holds these cases with the change. `None`: there was no time for all that is needed to know.
     pub fn fate(
         &self,

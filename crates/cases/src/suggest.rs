@@ -5,6 +5,7 @@
 //! case is held; it is suggested only if it reaches what it is for.
 
 use std::collections::{BTreeSet, HashMap};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -287,6 +288,8 @@ impl Example<'_> {
             stubs,
             from: None,
             live: false,
+            repeat: NonZeroU32::MIN,
+            pass_rate: 1.0,
             expect: Expect::default(),
         }
     }

@@ -15,7 +15,7 @@ pub(super) const NO_CASE: &str = "cases: [{name: none, expect: {outcome: complet
 pub(super) fn suggestions(suite: &Suite, sound: Sound<'_>, cases: &[CaseTried], driver: &Driver) -> Suggestions {
     let plan = &sound.ensemble.plan;
     let mut reached = Reached::default();
-    for conversation in cases.iter().filter_map(|case| case.tried.conversation.as_ref()) {
+    for conversation in cases.iter().flat_map(|case| case.tried.conversations()) {
         reached.add(plan, &conversation.records);
     }
     let found = Coverage::of(plan, &reached, &explored(sound));

@@ -70,7 +70,7 @@ pub(super) fn try_file(path: &Path, driver: &mut Option<Driver>, trying: Trying<
         let explored = args.coverage.then(|| explored(sound));
         if let Some(explored) = &explored {
             let mut reached = Reached::default();
-            for conversation in cases.iter().filter_map(|case| case.tried.conversation.as_ref()) {
+            for conversation in cases.iter().flat_map(|case| case.tried.conversations()) {
                 reached.add(&sound.ensemble.plan, &conversation.records);
             }
             file.coverage = Some(coverage(sound, &reached, explored));
@@ -127,6 +127,7 @@ fn shown_case(suite: &Suite, sound: Sound<'_>, case: &CaseTried) -> TestedCase {
         line: name.line,
         seconds: case.seconds,
         failures: unmet(suite, &case.tried.failures),
+        passed: case.tried.passed,
         updated: unmet(suite, &case.updated),
     }
 }

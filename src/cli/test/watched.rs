@@ -45,7 +45,10 @@ impl Watched {
 
     /// The number of files that are there.
     pub(super) fn files(&self) -> impl Iterator<Item = &PathBuf> {
-        self.stamps.iter().filter(|(_, stamp)| stamp.is_some()).map(|(file, _)| file)
+        self.stamps
+            .iter()
+            .filter(|(_, stamp)| stamp.is_some())
+            .map(|(file, _)| file)
     }
 }
 
@@ -104,7 +107,11 @@ fn named(folder: &Path, word: &str) -> Vec<PathBuf> {
         // It may not be there yet.
         return if file.is_dir() { Vec::new() } else { vec![file] };
     }
-    let of_ensemble = [format!("{word}.yaml"), format!("{word}.yml"), format!("ensembles/{word}.yaml")];
+    let of_ensemble = [
+        format!("{word}.yaml"),
+        format!("{word}.yml"),
+        format!("ensembles/{word}.yaml"),
+    ];
     let candidates = std::iter::once(file).chain(of_ensemble.iter().map(|name| folder.join(name)));
     candidates.filter(|file| file.is_file()).collect()
 }
@@ -113,10 +120,14 @@ fn named(folder: &Path, word: &str) -> Vec<PathBuf> {
 #[expect(clippy::disallowed_methods, reason = "the files of the user are watched here")]
 fn words(file: &Path) -> BTreeSet<String> {
     let is_small = std::fs::metadata(file).is_ok_and(|data| data.is_file() && data.len() <= MOST_BYTES);
-    let text = is_small.then(|| std::fs::read_to_string(file).ok()).flatten().unwrap_or_default();
+    let text = is_small
+        .then(|| std::fs::read_to_string(file).ok())
+        .flatten()
+        .unwrap_or_default();
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | '+' | '@' | '~');
     let words = text.split(|c: char| !is_part(c)).map(|word| word.trim_end_matches('.'));
-    let is_name = |word: &&str| word.len() < 256 && word.starts_with(|c: char| c.is_alphanumeric() || "._/".contains(c));
+    let is_name =
+        |word: &&str| word.len() < 256 && word.starts_with(|c: char| c.is_alphanumeric() || "._/".contains(c));
     let has_letter = |word: &&str| word.contains(char::is_alphabetic);
     words.filter(is_name).filter(has_letter).map(str::to_owned).collect()
 }

@@ -93,7 +93,8 @@ impl Watching<'_> {
     fn say(&self) {
         let files: BTreeSet<&PathBuf> = self.watched.values().flat_map(Watched::files).collect();
         let files = count(files.len() as u64, "file");
-        self.surroundings.print_err(&format!("watching {files}; Ctrl-C ends it\n"));
+        self.surroundings
+            .print_err(&format!("watching {files}; Ctrl-C ends it\n"));
     }
 
     /// Waits for a change. The value is the test files that it concerns, or who ended the waiting.
@@ -124,7 +125,8 @@ impl Watching<'_> {
             changed.push(test_file.clone());
             if said.insert(file) {
                 let shown = self.surroundings.project.relative(file);
-                self.surroundings.print_err(&format!("\nchanged: {}\n", shown.display()));
+                self.surroundings
+                    .print_err(&format!("\nchanged: {}\n", shown.display()));
             }
         }
         changed

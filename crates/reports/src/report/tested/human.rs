@@ -25,7 +25,10 @@ pub fn human(files: &[TestedFile], took: f64, color: bool) -> String {
             } else {
                 word.to_owned()
             };
-            text.push_str(&format!("{word} {}: {}\n", file.name, case.name));
+            let often = case
+                .passed
+                .map_or_else(String::new, |(passed, times)| format!(" ({passed} of {times})"));
+            text.push_str(&format!("{word} {}: {}{often}\n", file.name, case.name));
         }
     }
     for file in files {

@@ -58,6 +58,7 @@ fn case(case: &TestedCase) -> Value {
         "name": case.name,
         "line": case.line,
         "passed": case.passes(),
+        "repeated": case.passed.map(|(passed, times)| json!({"passed": passed, "times": times})),
         "seconds": case.seconds,
         "failures": failures.collect::<Vec<_>>(),
         "updated": updated.collect::<Vec<_>>(),

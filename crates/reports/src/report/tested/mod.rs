@@ -36,6 +36,8 @@ pub struct TestedCase {
     pub seconds: f64,
     /// The expectations that are not met; none: the case passes.
     pub failures: Vec<Unmet>,
+    /// For a case that was held several times: in how many conversations it passed, and how many there were.
+    pub passed: Option<(u32, u32)>,
     /// The expectations that were rewritten: what was expected, and what is expected now.
     pub updated: Vec<Unmet>,
 }
