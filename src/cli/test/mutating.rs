@@ -31,10 +31,7 @@ pub(super) fn mutants(sound: Sound<'_>, cases: &[CaseTried], driver: &Driver, en
     };
     let has_time = || end.is_none_or(|end| Instant::now() < end);
     for mutant in all_mutants(sound.ensemble.plan.ensemble(), document) {
-        let fate = match has_time() {
-            true => mutant.fate(driver, sound, &offline, &has_time),
-            false => None,
-        };
+        let fate = mutant.fate(driver, sound, &offline, &has_time);
         shown.mutants.push(shown_mutant(&mutant, fate, sound.ensemble));
     }
     shown
