@@ -73,6 +73,14 @@ fn only_what_the_run_contradicts_is_rewritten_in_place() {
             "turns:\n        # at first\n        - writer\n        - publish # no\n        - [writer]\n",
             "turns:\n        # at first\n        - writer\n        - reviewer # no\n        - [writer]\n        - reviewer\n        - publish\n",
         ),
+        (
+            "turns:\n      - [writer]\n      - reviewer\n      - writer\n      - reviewer\n      - publish # last\n      - writer\n      - never # no\n",
+            "turns:\n      - [writer]\n      - reviewer\n      - writer\n      - reviewer\n      - publish # last\n",
+        ),
+        (
+            "outputs:\n        writer: |\n          First.\n          More.\n        reviewer:\n          notes: >-\n            x\n      most_turns: 4\n",
+            "outputs:\n        writer: Second.\n        reviewer:\n          notes: fine\n      most_turns: 5\n",
+        ),
         ("order: [publish, writer]\n", "order: [writer, publish]\n"),
         (
             "executions: {writer: 1, publish: 1, never: 2}\n",

@@ -198,8 +198,7 @@ fn removal(text: &str, document: &Document, route: &Route) -> Option<(Span, Stri
     if has_mark(&text[part.start..part.end]) {
         return None;
     }
-    let is_flow = text[parent.span.start..].starts_with(['{', '[']);
-    if is_flow {
+    if is_flow(text, parent) {
         let span = match (parts.get(at + 1), at.checked_sub(1).and_then(|at| parts.get(at))) {
             (Some(next), _) => Span::new(part.start, next.start),
             (None, Some(before)) => Span::new(before.end, part.end),
@@ -222,6 +221,12 @@ fn removal(text: &str, document: &Document, route: &Route) -> Option<(Span, Stri
 pub(super) fn has_mark(text: &str) -> bool {
     text.split([' ', '\n', '\t', ',', '[', '{'])
         .any(|word| word.starts_with(['#', '&', '*', '!']))
+}
+
+/// Whether the map or the list is written in brackets. Without them, it begins where its first part does.
+pub(super) fn is_flow(text: &str, node: &Node) -> bool {
+    let first = parts(node).first().map_or(usize::MAX, |part| part.start);
+    text[node.span.start..].starts_with(['{', '[']) && node.span.start < first
 }
 
 /// The bytes of the parts of a map or a list that are written in it, in the order of the text.
@@ -269,7 +274,7 @@ fn appended(text: &str, document: &Document, route: &Route, items: &[String]) ->
     let found = find(document, route)?;
     let last = *parts(found.node).last()?;
     let end = last.start + text[last.start..last.end].trim_end().len();
-    if text[found.node.span.start..].starts_with('[') {
+    if is_flow(text, found.node) {
         let items: String = items.iter().map(|item| format!(", {item}")).collect();
         return Some((Span::new(end, end), items));
     }
@@ -288,7 +293,7 @@ fn addition(text: &str, document: &Document, route: &Route, entry: &str) -> Opti
     let found = find(document, route)?;
     let first = *parts(found.node).first()?;
     let at = Span::new(first.start, first.start);
-    if text[found.node.span.start..].starts_with('{') {
+    if is_flow(text, found.node) {
         return Some((at, format!("{entry}, ")));
     }
     let start = text[..first.start].rfind('\n').map_or(0, |at| at + 1);

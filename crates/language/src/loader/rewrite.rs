@@ -6,6 +6,7 @@
 
 use serde_json::{Number, Value};
 
+use super::align::Style;
 use super::document::{Content, Document, Node, Scalar, ScalarValue};
 use super::{edits, scalar};
 use crate::fix::{Change, Fix, Mend};
@@ -90,7 +91,7 @@ fn change(text: &str, node: &Node, route: &Route, value: &Value, changes: &mut O
             }
         }
         (Content::Scalar(scalar), Value::String(new))
-            if scalar.value == ScalarValue::Text && !text[node.span.start..].starts_with(['|', '>']) =>
+            if scalar.value == ScalarValue::Text && block_header(text, node).is_none() =>
         {
             let is_short = !new.contains(['\n', '\r', '\t']);
             let quoted = || anew(text, node, value);
@@ -110,13 +111,17 @@ fn add(changes: &mut Option<Vec<Change>>, one: Option<Change>) {
 
 /// Whether this is a list with an item on each line, which keeps at least one item.
 fn is_block_list(text: &str, node: &Node, new: &[Value]) -> bool {
-    !text[node.span.start..].starts_with('[') && !new.is_empty()
+    !edits::is_flow(text, node) && !new.is_empty()
 }
 
 /// The value in the place of the whole node, if nothing is lost by that.
 fn anew(text: &str, node: &Node, value: &Value) -> Option<Change> {
     let end = end_of(text, node);
-    let span = Span::new(node.span.start, end.max(node.span.start));
+    let start = block_header(text, node).unwrap_or(node.span.start);
+    if start < node.span.start && text[start..node.span.start].contains('#') {
+        return None;
+    }
+    let span = Span::new(start, end.max(start));
     let is_list = !matches!(node.content, Content::Scalar(_));
     if span.start == span.end || is_list && edits::has_mark(text.get(span.start..span.end)?) {
         return None;
@@ -124,10 +129,19 @@ fn anew(text: &str, node: &Node, value: &Value) -> Option<Change> {
     Some(Change::Yaml(At::source(span), flow(value)))
 }
 
+/// Where the `|` or `>` of a string stands that is written on lines of its own, which are the bytes of the node.
+fn block_header(text: &str, node: &Node) -> Option<usize> {
+    let Content::Scalar(scalar) = &node.content else {
+        return None;
+    };
+    let before = text.get(..node.span.start)?;
+    (scalar.style == Style::Block).then(|| before.rfind(['|', '>']))?
+}
+
 /// The end of what is written of the node.
 fn end_of(text: &str, node: &Node) -> usize {
     let trimmed = |span: Span| span.start + text[span.start..span.end].trim_end().len();
-    let is_flow = text[node.span.start..].starts_with(['{', '[']);
+    let is_flow = edits::is_flow(text, node);
     match &node.content {
         Content::Sequence(items) if !is_flow => items.iter().map(|item| end_of(text, item)).max(),
         Content::Mapping(entries) if !is_flow => {
