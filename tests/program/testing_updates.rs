@@ -231,6 +231,23 @@ fn an_expectation_that_is_shared_by_an_alias_stays_as_it_is() {
 }
 
 #[test]
+fn what_cannot_be_written_keeps_nothing_else_from_being_rewritten() {
+    let shared = "      outputs: {writer: &said First., reviewer: {notes: *said}}\n";
+    let workspace = workspace(&case(&format!("{shared}      outcome: timeout\n      most_turns: 2\n")));
+    let outcome = update(&workspace).expect_code(1);
+    let text = workspace.read("team.test.yaml");
+    assert!(
+        text.contains(&format!("{shared}      outcome: completed\n      most_turns: 5\n")),
+        "{text}"
+    );
+    assert!(
+        outcome.stdout.contains("FAIL ./team.test.yaml: twice"),
+        "{}",
+        outcome.stdout
+    );
+}
+
+#[test]
 fn nothing_is_written_in_ci_unless_that_is_forced() {
     let text = case("      outcome: timeout\n");
     let workspace = workspace(&text);

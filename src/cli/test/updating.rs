@@ -46,7 +46,7 @@ pub(super) fn update(
     surroundings: &Surroundings,
 ) -> Result<Suite, CliError> {
     let Some(sound) = suite.sound() else { return Ok(suite) };
-    let fixes: Vec<Fix> = cases.iter().filter_map(|case| fix(&suite, sound, case)).collect();
+    let fixes: Vec<Fix> = cases.iter().flat_map(|case| fixes(&suite, sound, case)).collect();
     if fixes.is_empty() {
         return Ok(suite);
     }
@@ -81,15 +81,30 @@ pub(super) fn update(
     Ok(rewritten)
 }
 
-/// The edits of a case.
-fn fix(suite: &Suite, sound: Sound<'_>, case: &CaseTried) -> Option<Fix> {
-    if case.tried.failures.is_empty() {
-        return None;
-    }
+/// The edits of a case: all of them, or those of the expectations that can be written alone.
+fn fixes(suite: &Suite, sound: Sound<'_>, case: &CaseTried) -> Vec<Fix> {
     let route = case_route(case.at).key("expect");
-    let written = suite.loaded().value(&route)?;
-    let new = updated(&sound.file.cases[case.at], &written, case.tried.conversation.as_ref()?)?;
-    suite.loaded().rewritten(&route, &new)
+    let conversation = case
+        .tried
+        .conversation
+        .as_ref()
+        .filter(|_| !case.tried.failures.is_empty());
+    let Some((written, conversation)) = suite.loaded().value(&route).zip(conversation) else {
+        return Vec::new();
+    };
+    let Some(new) = updated(&sound.file.cases[case.at], &written, conversation) else {
+        return Vec::new();
+    };
+    if let Some(fix) = suite.loaded().rewritten(&route, &new) {
+        return vec![fix];
+    }
+    let keys = written.as_object().into_iter().flat_map(|keys| keys.keys());
+    let alone = keys.filter_map(|key| {
+        let value = new.get(key)?;
+        let is_other = written.get(key) != Some(value);
+        is_other.then(|| suite.loaded().rewritten(&route.key(key.as_str()), value))?
+    });
+    alone.collect()
 }
 
 fn is_same_but_expectations(one: &TestFile, other: &TestFile) -> bool {
