@@ -78,6 +78,8 @@ const FUEL: u64 = 1_000_000;
 /// The maximum number of bytes of one rendering: the same limit as for a script's output.
 const MAX_BYTES: usize = 10 * 1024 * 1024;
 
+const BACKWARD_STEP: &str = "the step of a slice must be a number above zero; `| reverse` turns a list or a text round";
+
 const NO_OTHERS: &str = "a template cannot include or extend another";
 
 /// How MiniJinja's parser refuses brackets and blocks that are nested too deeply.
@@ -255,6 +257,13 @@ fn admitted(text: &str) -> Result<Scan, Fault> {
     };
     if let Some(place) = scan.too_deep {
         return Err(Fault::Depth(TemplateError::at(text, too_deep(), Some(place))));
+    }
+    if let Some(place) = scan.backward_step {
+        return Err(Fault::Syntax(TemplateError::at(
+            text,
+            BACKWARD_STEP.to_owned(),
+            Some(place),
+        )));
     }
     match scan.other_template {
         Some(place) => Err(Fault::Syntax(TemplateError::at(

@@ -54,6 +54,8 @@ pub(super) struct Scan {
     pub(super) too_deep: Option<Span>,
     /// The first tag that reads another template.
     pub(super) other_template: Option<Span>,
+    /// The first slice with a step that is no number above zero.
+    pub(super) backward_step: Option<Span>,
     /// The values that tags assign to variables.
     pub(super) assigned: Vec<Assigned>,
     /// The template does nothing that takes much time or memory, unless the values that it prints are large.
@@ -150,6 +152,7 @@ struct Tag {
     assigns_at: Option<usize>,
     /// A dot was read before it.
     has_dot: bool,
+    slices: Slices,
 }
 
 /// The token before, as far as it decides about the next one.
@@ -172,6 +175,7 @@ impl Tag {
             last: Last::Other,
             assigns_at: None,
             has_dot: false,
+            slices: Slices::default(),
         }
     }
 
@@ -185,6 +189,9 @@ impl Tag {
             return;
         }
         self.depth.take(token);
+        if self.slices.take(token) && scan.backward_step.is_none() {
+            scan.backward_step = Some(place);
+        }
         let last = std::mem::replace(&mut self.last, Last::Other);
         match token {
             Token::Ident(name) => {
@@ -240,6 +247,35 @@ impl Tag {
             (word, _) if OTHER_TEMPLATES.contains(&word) => {}
             _ => blocks.begin(),
         }
+    }
+}
+
+/// The open brackets, each with the number of colons in it; `None`: round or curly ones.
+#[derive(Default)]
+struct Slices {
+    open: Vec<Option<usize>>,
+    /// The token before was the colon in front of a step.
+    is_step: bool,
+}
+
+impl Slices {
+    /// Whether the token begins a step that is not written as a number. MiniJinja panics where a step is negative and the
+    /// list is empty.
+    fn take(&mut self, token: &Token<'_>) -> bool {
+        let is_step = std::mem::take(&mut self.is_step);
+        match token {
+            Token::BracketOpen => self.open.push(Some(0)),
+            Token::ParenOpen | Token::BraceOpen => self.open.push(None),
+            Token::BracketClose | Token::ParenClose | Token::BraceClose => drop(self.open.pop()),
+            Token::Colon => {
+                if let Some(Some(colons)) = self.open.last_mut() {
+                    *colons += 1;
+                    self.is_step = *colons == 2;
+                }
+            }
+            _ => {}
+        }
+        is_step && !matches!(token, Token::Int(_) | Token::BracketClose)
     }
 }
 

@@ -176,6 +176,33 @@ fn broken_templates_are_found_when_compiled() {
     assert_eq!(Template::compile("ab {% nope %}").unwrap_err().column, 7);
 }
 
+/// MiniJinja panics where a step is negative and the list is empty.
+#[test]
+fn a_slice_goes_forward() {
+    let refused = [
+        ("{{ input[::-1] }}", 12),
+        ("{{ input[1:2:execution] }}", 14),
+        ("{{ [input[(1):[0][0]:-1]] }}", 22),
+        ("{% for i in [][: :-1] %}{% endfor %}", 19),
+    ];
+    for (text, column) in refused {
+        let error = Template::compile(text).unwrap_err();
+        assert_eq!(error.message, BACKWARD_STEP, "{text}");
+        assert_eq!(error.column, column, "{text}");
+    }
+    let taken = [
+        ("{{ 'abcd'[::2] }}", "ac"),
+        ("{{ 'abcd'[1:] }}", "bcd"),
+        ("{{ 'abcd'[1:3:] }}", "bc"),
+        ("{{ 'abcd'[-2:] }}", "cd"),
+        ("{{ 'abcd'[{'a': 1, 'b': 2, 'c': -1}.a:] }}", "bcd"),
+        ("{{ ['a', ''[1:2], 'b'[0:-1]] | join }}", "a"),
+    ];
+    for (text, expected) in taken {
+        assert_eq!(render(text, &scope()).as_deref(), Ok(expected), "{text}");
+    }
+}
+
 #[test]
 fn errors_while_rendering_have_a_place() {
     let error = render("x\n{{ input | nope }}", &scope()).unwrap_err();

@@ -32,10 +32,7 @@ impl<'t> Typing<'t, '_> {
                 let of = self.infer(&one.expr, want);
                 let bounds = [&one.start, &one.stop, &one.step].into_iter().flatten();
                 bounds.for_each(|bound| drop(self.infer(bound, Want::VALUE)));
-                match can(&of, |shape| shape.map.is_none()) {
-                    true => of,
-                    false => Type::any(),
-                }
+                sliced(&of)
             }
             Expr::UnaryOp(one) => match one.op {
                 UnaryOpKind::Not => match truth(&self.infer(&one.expr, want.opposite())) {
@@ -228,4 +225,19 @@ fn compared(op: BinOpKind) -> Option<CompareOpKind> {
         BinOpKind::In => CompareOpKind::In,
         _ => return None,
     })
+}
+
+/// What a slice gives: a part of a text, some items of a list, and an empty list of nothing. Other values have no slices.
+fn sliced(of: &Type) -> Type {
+    let Some(shape) = of.shape() else {
+        return Type::any();
+    };
+    let text = shape.text.as_ref().map(|_| Type::text());
+    let items = shape.list.clone().map(Type::list);
+    let nothing = shape.nothing.then(|| Type::list(Type::never()));
+    [text, items, nothing]
+        .into_iter()
+        .flatten()
+        .reduce(Type::or)
+        .unwrap_or_default()
 }

@@ -103,6 +103,8 @@ fn expression() -> impl Strategy<Value = String> {
         "x.v.a",
         "x.v['b']",
         "x.v[1:]",
+        "x.v[:1]",
+        "x.v[::2]",
         "-x.v",
         "(not x.v)",
         "x.v.get('a')",
