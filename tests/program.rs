@@ -81,7 +81,12 @@ mod program {
     mod substitutes;
     mod telemetry;
     mod testing_ensembles;
+    mod testing_live;
+    mod testing_mutants;
     mod testing_records;
+    mod testing_suggestions;
+    mod testing_updates;
+    mod testing_watched;
     mod tool_files;
     mod tools;
     mod trust;

@@ -8,6 +8,7 @@ use super::import::write;
 use super::picture::of_ensemble;
 use super::surroundings::Surroundings;
 use ensemble_cases::coverage::Reached;
+use ensemble_core::explore::Exploration;
 use ensemble_language::plan::{Edge, Plan};
 use ensemble_reports::report::count;
 use ensemble_reports::report::door::passed;
@@ -31,7 +32,7 @@ pub(super) fn format_of(file: &Path) -> Result<GraphFormat, CliError> {
 }
 
 /// The graph of the ensemble, with what these cases reach.
-pub(super) fn painted(plan: &Plan, reached: &Reached, cases: usize) -> Picture {
+pub(super) fn painted(plan: &Plan, reached: &Reached, explored: &Exploration, cases: usize) -> Picture {
     let mut picture = of_ensemble(plan.ensemble());
     picture.subtitle = Some(format!("reached by {}", count(cases as u64, "case")));
     picture.counted_in = CountedIn::Cases;
@@ -42,7 +43,7 @@ pub(super) fn painted(plan: &Plan, reached: &Reached, cases: usize) -> Picture {
     });
     for (arrow, edge) in picture.arrows.iter_mut().zip(edges) {
         arrow.started = Some(reached.starts(edge));
-        let missing = match reached.unanswered(edge).as_slice() {
+        let missing = match reached.unanswered(edge, explored).as_slice() {
             [] => continue,
             [answer] => format!("never {answer}"),
             _ => "never evaluated".to_owned(),

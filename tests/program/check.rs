@@ -35,6 +35,24 @@ fn workspace() -> Workspace {
 }
 
 #[test]
+fn an_answer_is_told_of_the_condition_as_it_is_written() {
+    for condition in ["output.a >= 8", "output.a != 8", "output.a < 8"] {
+        let workspace = Workspace::new();
+        workspace.write(
+            "odd.yaml",
+            format!(
+                "name: odd\nagents:\n  - {{name: one, script: a.sh}}\n  - {{name: two, script: a.sh, dependencies: [{{agent_name: one, condition: {condition}}}]}}\n"
+            ),
+        );
+        let told = workspace.run(["check", "odd"]).expect_code(0).stdout;
+        for (turn, answer) in [("turn 2   two\n         ", true), ("end    ", false)] {
+            let expected = format!("{turn}  since {condition} is {answer} (");
+            assert!(told.contains(&expected), "{expected}\n{told}");
+        }
+    }
+}
+
+#[test]
 fn people_read_how_it_can_end_and_how_it_gets_there() {
     let workspace = workspace();
     let told = workspace.run(["check", "loop"]).expect_code(0);

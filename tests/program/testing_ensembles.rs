@@ -513,6 +513,40 @@ fn a_condition_whose_answer_is_known_is_no_gap() {
 }
 
 #[test]
+fn a_side_that_no_conversation_can_reach_is_no_gap() {
+    let workspace = Workspace::new();
+    // The loop ends after two executions, so the condition is asked once, when it is true. `aside` has no turn left.
+    let limited = "name: team
+agents:
+  - {name: a, script: touch a, dependencies: [{agent_name: b, feedback: true, condition: executions.a < 2}], conversation: {max_turns: 2}}
+  - {name: b, script: touch b, depends_on: [a], conversation: {max_turns: 2}}
+";
+    workspace.write("team.yaml", limited);
+    workspace.write(
+        "team.test.yaml",
+        "cases:\n  - {name: all, stubs: {a: x, b: y}, expect: {outcome: completed}}\n  - {name: fails, stubs: {a: {fail: no}}, expect: {outcome: agent_failed}}\n",
+    );
+    let covered = |conditions: &str| {
+        let outcome = workspace
+            .run(["test", "--coverage", "--graph", "team.mmd"])
+            .expect_code(0);
+        let told = format!("agents 2/2, dependencies 2/2, conditions {conditions}, outcomes 2/2\n");
+        assert!(outcome.stdout.contains(&told), "{}", outcome.stdout);
+        workspace.read("team.mmd")
+    };
+    assert!(!covered("1/1").contains("never false"));
+    // With one turn more, the condition can be false.
+    workspace.write("team.yaml", limited.replace("max_turns: 2", "max_turns: 3"));
+    covered("2/2");
+    workspace.write("team.yaml", limited.replace("executions.a < 2", "output.again"));
+    workspace.write(
+        "team.test.yaml",
+        "cases:\n  - {name: all, stubs: {a: x, b: {json: {again: true}}}, expect: {outcome: completed}}\n  - {name: fails, stubs: {a: {fail: no}}, expect: {outcome: agent_failed}}\n",
+    );
+    assert!(covered("1/2").contains("never false"));
+}
+
+#[test]
 fn coverage_is_painted_on_the_graph() {
     let workspace = workspace(
         "cases:\n  - name: at once\n    stubs: {writer: One., reviewer: {json: {approved: false}}}\n    expect: {never: [publish]}\n",

@@ -111,6 +111,11 @@ impl Names<'_> {
         {
             self.agent(name, false, || route(key).key(name.clone()).as_key());
         }
+        for (position, judge) in expect.judges.iter().enumerate() {
+            if let Some(name) = &judge.agent {
+                self.agent(name, false, || route("judge").index(position).key("agent").value());
+            }
+        }
         for (name, _) in &expect.not_run {
             self.agent(name, false, || not_run_place(at, name));
         }

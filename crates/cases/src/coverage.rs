@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ensemble_core::conversation::{CompletionReason, ConversationState, Event, Record, RunValue};
-use ensemble_core::explore::Exploration;
+use ensemble_core::explore::{Exploration, Goal};
 use ensemble_core::resolver::{Answers, Evaluated, decide_by};
 use ensemble_language::condition::{Condition, EvaluateError, Read, Verdict};
 use ensemble_language::ensemble::Agent;
@@ -99,11 +99,30 @@ impl Reached {
     }
 
     /// The answers that the condition of the dependency could have, and never had.
-    pub fn unanswered(&self, edge: &Edge) -> Vec<bool> {
+    pub fn unanswered(&self, edge: &Edge, explored: &Exploration) -> Vec<bool> {
         let answers = edge.condition.as_ref().map_or(&[][..], to_be_tested).iter();
-        let never = |answer: &&bool| !self.conditions.contains(&((edge.to, edge.position), **answer));
+        let never = |answer: &&bool| {
+            !self.conditions.contains(&((edge.to, edge.position), **answer))
+                && can_reach(explored, Goal::Answer(edge.to, edge.position, **answer))
+        };
         answers.filter(never).copied().collect()
     }
+
+    /// Whether it is reached.
+    pub fn has(&self, goal: Goal) -> bool {
+        match goal {
+            Goal::Execution(id) => self.agents.contains_key(&id),
+            Goal::Start(id, position) => self.dependencies.contains_key(&(id, position)),
+            Goal::Answer(id, position, answer) => self.conditions.contains(&((id, position), answer)),
+            Goal::Outcome(reason) => self.outcomes.contains(&reason),
+        }
+    }
+}
+
+/// Whether a conversation can reach it, as far as exploration knows. It knows all only if it was complete, and if no
+/// agent makes requests, of which it does not try all.
+fn can_reach(explored: &Exploration, goal: Goal) -> bool {
+    !explored.coverage.is_complete() || explored.requests || explored.reached.contains(&goal)
 }
 
 /// What is known of the answer before a run.
@@ -158,6 +177,8 @@ pub struct Counted {
 pub struct Gap {
     /// Its kind: `agent`, `dependency`, `condition`, `outcome`.
     pub kind: &'static str,
+    /// What a conversation would have to reach.
+    pub goal: Goal,
     /// The words for it.
     pub what: String,
     /// Its place in the ensemble; `None` for outcomes.
@@ -189,11 +210,12 @@ impl Coverage {
         for id in plan.ids().filter(|id| may_run(*id) || reached.agents.contains_key(id)) {
             coverage.agents.count(reached.agents.contains_key(&id), || Gap {
                 kind: "agent",
+                goal: Goal::Execution(id),
                 what: format!("{} never runs", plan.name(id)),
                 at: Some(Agent::route(id.index()).key("name").value()),
             });
             for (_, edge) in plan.incoming(id) {
-                coverage.dependency(plan, edge, reached, &may_run);
+                coverage.dependency(plan, edge, reached, explored, &may_run);
             }
         }
         let possible: BTreeSet<CompletionReason> = explored.ends.iter().map(|end| end.reason).collect();
@@ -201,6 +223,7 @@ impl Coverage {
         for outcome in outcomes.into_iter().rev() {
             coverage.outcomes.count(reached.outcomes.contains(&outcome), || Gap {
                 kind: "outcome",
+                goal: Goal::Outcome(outcome),
                 what: format!("no case ends as {outcome}"),
                 at: None,
             });
@@ -208,29 +231,42 @@ impl Coverage {
         coverage
     }
 
-    fn dependency(&mut self, plan: &Plan, edge: &Edge, reached: &Reached, may_run: &dyn Fn(AgentId) -> bool) {
-        let one = (edge.to, edge.position);
-        let is_reached = reached.dependencies.contains_key(&one);
+    fn dependency(
+        &mut self,
+        plan: &Plan,
+        edge: &Edge,
+        reached: &Reached,
+        explored: &Exploration,
+        may_run: &dyn Fn(AgentId) -> bool,
+    ) {
+        let goal = Goal::Start(edge.to, edge.position);
+        let is_reached = reached.has(goal);
         let may_start = may_run(edge.from) && !edge.condition.as_ref().is_some_and(is_never_true);
-        if !may_start && !is_reached {
-            return;
-        }
         let agent = &plan.ensemble().agents[edge.to.index()];
         let route = agent.dependencies[edge.position].route(&Agent::route(edge.to.index()));
         let (to, from) = (plan.name(edge.to), plan.name(edge.from));
-        self.dependencies.count(is_reached, || Gap {
-            kind: "dependency",
-            what: format!("{from} never starts {to}"),
-            at: Some(route.clone().value()),
-        });
+        if is_reached || may_start && can_reach(explored, goal) {
+            self.dependencies.count(is_reached, || Gap {
+                kind: "dependency",
+                goal,
+                what: format!("{from} never starts {to}"),
+                at: Some(route.clone().value()),
+            });
+        }
         let Some(condition) = &edge.condition else { return };
         for answer in to_be_tested(condition).iter().copied() {
-            self.conditions
-                .count(reached.conditions.contains(&(one, answer)), || Gap {
-                    kind: "condition",
-                    what: format!("`{}` of {to} on {from} is never {answer}", condition.text().trim()),
-                    at: Some(route.key("condition").value()),
-                });
+            let goal = Goal::Answer(edge.to, edge.position, answer);
+            let is_reached = reached.has(goal);
+            let is_possible = is_reached || may_start && can_reach(explored, goal);
+            if !is_possible {
+                continue;
+            }
+            self.conditions.count(is_reached, || Gap {
+                kind: "condition",
+                goal,
+                what: format!("`{}` of {to} on {from} is never {answer}", condition.text().trim()),
+                at: Some(route.key("condition").value()),
+            });
         }
     }
 

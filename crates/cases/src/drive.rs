@@ -19,6 +19,7 @@ use crate::judge::{Conversation, Failure, judge};
 use crate::recorded::Recorded;
 use crate::stubs::{Stubbed, StubsOf};
 use crate::suite::Sound;
+use crate::votes;
 
 /// When every conversation with virtual time begins: the first second of 2026.
 const BEGIN: i64 = 1_767_225_600;
@@ -32,11 +33,23 @@ pub struct Driver {
 }
 
 /// A case that was tried.
+#[derive(Default)]
 pub struct Tried {
     /// The expectations that are not met.
     pub failures: Vec<Failure>,
-    /// The conversation, if it could begin.
+    /// The conversation, if it could begin; of several, the last one.
     pub conversation: Option<Conversation>,
+    /// The others, of a case that was held several times.
+    pub others: Vec<Conversation>,
+    /// For a case that was held several times: in how many conversations all expectations were met, and how many there were.
+    pub passed: Option<(u32, u32)>,
+}
+
+impl Tried {
+    /// All conversations.
+    pub fn conversations(&self) -> impl Iterator<Item = &Conversation> {
+        self.others.iter().chain(&self.conversation)
+    }
 }
 
 impl Driver {
@@ -66,8 +79,16 @@ impl Driver {
         })
     }
 
-    /// Holds the conversation of a case, and judges it.
+    /// Holds the conversation of a case, as often as it says, and judges it.
     pub fn run(&self, sound: Sound<'_>, at: usize) -> Tried {
+        let case = &sound.file.cases[at];
+        match case.repeat.get() {
+            1 => self.once(sound, at),
+            times => repeated(at, case, (0..times).map(|_| self.once(sound, at))),
+        }
+    }
+
+    fn once(&self, sound: Sound<'_>, at: usize) -> Tried {
         let case = &sound.file.cases[at];
         let recorded = sound.recorded[at].as_ref();
         let runtime = match case.live {
@@ -81,15 +102,34 @@ impl Driver {
         match held {
             Ok(conversation) => {
                 let expect = expectation(case, recorded);
+                let mut failures = judge(at, &expect, &conversation);
+                if conversation.missing.is_empty() {
+                    failures.extend(self.judged(sound, at, &expect, &conversation));
+                }
                 Tried {
-                    failures: judge(at, &expect, &conversation),
+                    failures,
                     conversation: Some(conversation),
+                    ..Tried::default()
                 }
             }
             Err(error) => Tried {
                 failures: vec![not_held(at, &error)],
-                conversation: None,
+                ..Tried::default()
             },
+        }
+    }
+
+    /// What models say of the conversation.
+    fn judged(&self, sound: Sound<'_>, at: usize, expect: &Expect, conversation: &Conversation) -> Vec<Failure> {
+        match self.real_time() {
+            // The loader refuses judges of cases that are not live.
+            _ if expect.judges.is_empty() || !sound.file.cases[at].live => Vec::new(),
+            Ok(runtime) => {
+                let runs = self.live.clone().with_store(Arc::new(MemoryStore::new()));
+                let votes = votes::failures(&runs, sound.ensemble, at, &expect.judges, conversation);
+                runtime.block_on(votes)
+            }
+            Err(_) => Vec::new(),
         }
     }
 
@@ -126,6 +166,49 @@ impl Driver {
             state: finished.state,
             missing: stubbed.missing(),
         })
+    }
+}
+
+/// What a case comes to that was held several times.
+fn repeated(at: usize, case: &Case, rounds: impl Iterator<Item = Tried>) -> Tried {
+    let (mut passed, mut times) = (0, 0);
+    let mut failures: Vec<(Failure, u32)> = Vec::new();
+    let mut conversations = Vec::new();
+    for round in rounds {
+        times += 1;
+        passed += u32::from(round.failures.is_empty());
+        for failure in round.failures {
+            match failures.iter_mut().find(|(known, _)| *known == failure) {
+                Some((_, count)) => *count += 1,
+                None => failures.push((failure, 1)),
+            }
+        }
+        conversations.extend(round.conversation);
+    }
+    let rate = f64::from(passed) / f64::from(times);
+    let mut told = Vec::new();
+    if rate < case.pass_rate {
+        let needed = f64::from(times) * case.pass_rate;
+        let route = case_route(at);
+        told.push(Failure {
+            expected: Some(format!("at least {} of {times}", needed.ceil())),
+            actual: Some(format!("{passed} of {times}")),
+            ..Failure::new(
+                route.key("pass_rate").value(),
+                "conversations that meet all expectations",
+            )
+        });
+        let with_count = |(failure, count): (Failure, u32)| Failure {
+            what: format!("{} ({count} of {times})", failure.what),
+            ..failure
+        };
+        told.extend(failures.into_iter().map(with_count));
+    }
+    Tried {
+        failures: told,
+        conversation: conversations.pop(),
+        others: conversations,
+        passed: Some((passed, times)),
     }
 }
 

@@ -129,10 +129,10 @@ fn not_prepared(at: usize, missing: &Missing) -> Failure {
     }
 }
 
-struct Judge<'c> {
-    at: usize,
-    expect: &'c Expect,
-    conversation: &'c Conversation,
+pub(crate) struct Judge<'c> {
+    pub(crate) at: usize,
+    pub(crate) expect: &'c Expect,
+    pub(crate) conversation: &'c Conversation,
 }
 
 impl Judge<'_> {
@@ -144,7 +144,7 @@ impl Judge<'_> {
         expect_route(self.at, key).key(name.clone()).value()
     }
 
-    fn state(&self) -> &ConversationState {
+    pub(crate) fn state(&self) -> &ConversationState {
         &self.conversation.state
     }
 
@@ -161,18 +161,10 @@ impl Judge<'_> {
     fn turns(&self) -> Option<Failure> {
         let expected = self.expect.turns.as_ref()?;
         let actual = turns(&self.conversation.records);
-        let same = |one: &Vec<Arc<str>>, other: &Vec<Arc<str>>| {
-            let sorted = |turn: &Vec<Arc<str>>| {
-                let mut turn = turn.clone();
-                turn.sort();
-                turn
-            };
-            sorted(one) == sorted(other)
-        };
         let alike = expected
             .iter()
             .zip(&actual)
-            .take_while(|(one, other)| same(one, other))
+            .take_while(|(one, other)| is_same_turn(one, other))
             .count();
         if alike == expected.len() && alike == actual.len() {
             return None;
@@ -202,7 +194,7 @@ impl Judge<'_> {
         None
     }
 
-    fn count(&self, name: &str) -> u32 {
+    pub(crate) fn count(&self, name: &str) -> u32 {
         let state = self.state();
         state.plan().id(name).map_or(0, |id| state.execution_count(id))
     }
@@ -236,7 +228,7 @@ impl Judge<'_> {
             .collect()
     }
 
-    fn output(&self, name: &str) -> Result<&Value, String> {
+    pub(crate) fn output(&self, name: &str) -> Result<&Value, String> {
         let state = self.state();
         let Some(id) = state.plan().id(name) else {
             return Err("there is no such agent".to_owned());
@@ -309,10 +301,10 @@ impl Judge<'_> {
         failures
     }
 
-    fn result(&self) -> Option<Failure> {
-        let expected = self.expect.result.as_ref()?;
+    /// What the run gives.
+    pub(crate) fn actual_result(&self) -> Arc<Value> {
         let state = self.state();
-        let actual = match state.run_value() {
+        match state.run_value() {
             Some(result) => result.value,
             None => {
                 let context = state.context().iter();
@@ -321,7 +313,12 @@ impl Judge<'_> {
                     .collect();
                 Value::Object(map).into()
             }
-        };
+        }
+    }
+
+    fn result(&self) -> Option<Failure> {
+        let expected = self.expect.result.as_ref()?;
+        let actual = self.actual_result();
         let (what, expected, actual) = lacks(expected, &actual, "result".to_owned())?;
         Some(Failure::differs(self.place("result"), what, expected, actual))
     }
@@ -374,12 +371,17 @@ impl Judge<'_> {
         failures
     }
 
+    /// The warnings of the run and of its end.
+    pub(crate) fn actual_warnings(&self) -> Vec<&String> {
+        let of_result = self.state().ended().map_or(&[][..], |ended| &ended.warnings);
+        self.state().warnings().iter().chain(of_result).collect()
+    }
+
     fn warnings(&self) -> Vec<Failure> {
         let Some(expected) = &self.expect.warnings else {
             return Vec::new();
         };
-        let of_result = self.state().ended().map_or(&[][..], |ended| &ended.warnings);
-        let actual: Vec<&String> = self.state().warnings().iter().chain(of_result).collect();
+        let actual = self.actual_warnings();
         let told = || match actual.as_slice() {
             [] => "no warning".to_owned(),
             all => all
@@ -444,6 +446,16 @@ pub fn turns(records: &[Record]) -> Vec<Vec<Arc<str>>> {
     starts
         .map(|starts| starts.iter().map(|start| start.agent.clone()).collect())
         .collect()
+}
+
+/// Whether these are the same agents, in any order.
+pub(crate) fn is_same_turn(one: &[Arc<str>], other: &[Arc<str>]) -> bool {
+    let sorted = |turn: &[Arc<str>]| {
+        let mut turn = turn.to_vec();
+        turn.sort();
+        turn
+    };
+    sorted(one) == sorted(other)
 }
 
 /// `a, b + c, a`: the agents of one turn stand together.

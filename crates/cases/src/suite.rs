@@ -77,6 +77,11 @@ impl Suite {
         })
     }
 
+    /// The text as it was loaded.
+    pub fn loaded(&self) -> &LoadedCases {
+        &self.loaded
+    }
+
     /// The bytes of a place.
     pub fn span(&self, at: &At) -> Span {
         let document = self.loaded.document.as_ref();

@@ -3,16 +3,19 @@
 #![expect(clippy::disallowed_methods, reason = "tests write files")]
 
 use std::fmt::Write;
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ensemble_cases::coverage::{Coverage, Reached};
 use ensemble_cases::drive::Driver;
+use ensemble_cases::judge::{Conversation, turns};
+use ensemble_cases::mutate::{Fate, mutants};
 use ensemble_cases::recorded::Recorded;
 use ensemble_cases::suite::{Sound, Suite};
-use ensemble_core::conversation::CompletionReason;
-use ensemble_core::explore::{Budget, explore};
+use ensemble_core::conversation::{CompletionReason, Record};
+use ensemble_core::explore::{Budget, Goal, explore, same_conversations};
 use ensemble_language::cases::{Case, Expect, Gives, OUTCOMES, Stub, Stubs, TestFile};
 use ensemble_language::data::{Failure, FailureKind};
 use ensemble_language::plan::Plan;
@@ -308,6 +311,8 @@ fn case(stubs: Vec<(Arc<str>, Stubs)>) -> TestFile {
         stubs,
         from: None,
         live: false,
+        repeat: NonZeroU32::MIN,
+        pass_rate: 1.0,
         expect: Expect::default(),
     };
     TestFile {
@@ -347,5 +352,62 @@ proptest! {
         let recorded = [Some(Arc::new(recorded))];
         let tried = driver.run(Sound { file: &again, ensemble: &ensemble, recorded: &recorded }, 0);
         prop_assert_eq!(tried.failures, Vec::new());
+        what_happens_is_called_possible(&ensemble.plan, &conversation.records)?;
+        changes_without_effect(&driver, &first, &ensemble, &conversation)?;
     }
+}
+
+/// Nothing that a conversation reaches is missing in a complete exploration, so no gap of coverage is passed over that a case
+/// could close.
+fn what_happens_is_called_possible(plan: &Arc<Plan>, records: &[Record]) -> Result<(), TestCaseError> {
+    let explored = explore(plan, Budget::of_states(2_000));
+    if !explored.coverage.is_complete() || explored.requests {
+        return Ok(());
+    }
+    let mut reached = Reached::default();
+    reached.add(plan, records);
+    for id in plan.ids() {
+        let mut goals = vec![Goal::Execution(id)];
+        for (_, edge) in plan.incoming(id) {
+            goals.push(Goal::Start(id, edge.position));
+            goals.extend([true, false].map(|answer| Goal::Answer(id, edge.position, answer)));
+        }
+        for goal in goals.into_iter().filter(|goal| reached.has(*goal)) {
+            prop_assert!(explored.reached.contains(&goal), "{:?}", goal);
+        }
+    }
+    Ok(())
+}
+
+/// Every change with which exploration finds the same conversations really leads to the same conversation.
+fn changes_without_effect(
+    driver: &Driver,
+    first: &TestFile,
+    ensemble: &Arc<Prepared>,
+    conversation: &Conversation,
+) -> Result<(), TestCaseError> {
+    let mut expecting = first.clone();
+    let outcome = conversation.state.ended().map(|ended| ended.completion_reason.as_str());
+    expecting.cases[0].expect = Expect {
+        outcome: OUTCOMES.into_iter().find(|known| Some(*known) == outcome),
+        turns: Some(turns(&conversation.records)),
+        ..Expect::default()
+    };
+    let sound = Sound {
+        file: &expecting,
+        ensemble,
+        recorded: &[None],
+    };
+    let document = ensemble.loaded.document.as_ref().expect("a document");
+    for mutant in mutants(ensemble.plan.ensemble(), document) {
+        let Ok(changed) = Plan::build(Arc::new(mutant.ensemble().clone())) else {
+            continue;
+        };
+        let same = same_conversations(&ensemble.plan, &Arc::new(changed), Budget::of_states(300), &|| true);
+        if same == Some(true) {
+            let fate = mutant.fate(driver, sound, &[0], &|| true);
+            prop_assert_eq!(fate, Some(Fate::Equivalent), "{} -> {}", mutant.from, mutant.to);
+        }
+    }
+    Ok(())
 }

@@ -3,6 +3,7 @@
 //! A test file is data, like an ensemble. It contains no positions: the place of a value is its [`Route`], which the
 //! functions at the end of this file give.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,6 +54,10 @@ pub struct Case {
     pub from: Option<Arc<str>>,
     /// Whether processes, models and the network are used as in a run.
     pub live: bool,
+    /// How often a live case is held.
+    pub repeat: NonZeroU32,
+    /// The part of these conversations in which all expectations must be met, from 0 to 1.
+    pub pass_rate: f64,
     /// What is expected.
     pub expect: Expect,
 }
@@ -117,6 +122,21 @@ pub struct Expect {
     pub most_turns: Option<u32>,
     /// The highest cost.
     pub most_cost: Option<Cost>,
+    /// What models must say of the conversation of a live case.
+    pub judges: Vec<Judge>,
+}
+
+/// A question to a model about what a conversation has come to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judge {
+    /// What must be so.
+    pub criterion: Arc<str>,
+    /// The agent whose latest output is judged; `None`: the result of the run.
+    pub agent: Option<Arc<str>>,
+    /// The profile of the model.
+    pub model_profile: Arc<str>,
+    /// How often the model is asked. More than half of the answers must be yes.
+    pub votes: NonZeroU32,
 }
 
 impl Expect {

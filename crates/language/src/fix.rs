@@ -67,6 +67,8 @@ pub enum Change {
     RemoveLines(Span),
     /// Adds a key to the map; the text is the key and its value on one line.
     Add(Route, String),
+    /// Adds items behind the last one of a list; each text is an item on one line.
+    Append(Route, Vec<String>),
 }
 
 impl Mend {

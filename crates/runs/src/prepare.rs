@@ -127,6 +127,20 @@ pub fn profiles(
 }
 
 impl Prepared {
+    /// The same file with another plan, which is made from its ensemble.
+    #[must_use]
+    pub fn with_plan(&self, plan: Arc<Plan>) -> Self {
+        Self {
+            source: self.source.clone(),
+            loaded: self.loaded.clone(),
+            plan,
+            file: self.file.clone(),
+            folder: self.folder.clone(),
+            root: self.root.clone(),
+            warnings: self.warnings.clone(),
+        }
+    }
+
     /// The condition that had no answer, at its place in the file.
     pub fn condition_diagnostic(&self, ended: &RunEnded) -> Option<Diagnostic> {
         let failure = ended.condition.as_ref()?;

@@ -6,10 +6,11 @@
 //! before they are at rest. The paths that are reported are performed with the whole ensemble: the resolver decides
 //! every step once more.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::choices::Choices;
+use super::goal::Goal;
 use super::oracle::World;
 use super::parts::Part;
 use super::report::StepReport;
@@ -116,10 +117,19 @@ impl Whole<'_> {
             turns_bound: 0,
             executions_bound: 0,
             agents: self.agents()?,
+            reached: self.reached(),
             ends: ends.into_iter().map(|(_, end)| end).collect(),
             besides,
             requests: false,
         })
+    }
+
+    /// What the parts reach, with the agents of the whole.
+    fn reached(&self) -> BTreeSet<Goal> {
+        let parts = self.parts.iter().zip(&self.walks);
+        let reached =
+            parts.flat_map(|(part, walk)| walk.reached().map(|goal| goal.with_agent(|id| part.agents[id.index()])));
+        reached.collect()
     }
 
     fn coverage(&self) -> Coverage {

@@ -4,7 +4,9 @@ use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use super::goal::Goal;
 use super::report::{ExecutionResult, StepReport};
+use ensemble_language::condition::Claim;
 
 /// The number of the option taken at each choice; 0 is the default option.
 pub(super) type Row = Box<[u16]>;
@@ -16,6 +18,7 @@ pub(super) struct Choices {
     /// What steps of parts of the ensemble have chosen, to be chosen again.
     told: Option<Told>,
     everyone_waits: Cell<bool>,
+    reached: RefCell<Vec<Goal>>,
 }
 
 /// The choices of steps, by what they decide.
@@ -43,6 +46,7 @@ impl Choices {
             }),
             told: None,
             everyone_waits: Cell::new(false),
+            reached: RefCell::default(),
         }
     }
 
@@ -62,11 +66,12 @@ impl Choices {
     }
 
     /// Chooses the result of a claim, which this dependency of the agent contains.
-    pub(super) fn answer(&self, agent: &Arc<str>, position: usize, claim: &Arc<str>) -> bool {
+    pub(super) fn answer(&self, agent: &Arc<str>, position: usize, claim: &Claim) -> bool {
         match &self.told {
             Some(told) => {
-                let key = (agent.clone(), position, claim.clone());
-                told.answers.get(&key).copied().unwrap_or(true)
+                let key = (agent.clone(), position, claim.text.clone());
+                let answer = told.answers.get(&key);
+                answer.is_none_or(|answer| *answer != claim.is_opposite)
             }
             None => self.choose(2) == 0,
         }
@@ -92,6 +97,16 @@ impl Choices {
     /// Whether every ready agent would have waited for another one in this step.
     pub(super) fn has_everyone_waited(&self) -> bool {
         self.everyone_waits.get()
+    }
+
+    /// Notes what the step reaches.
+    pub(super) fn note_reached(&self, goals: Vec<Goal>) {
+        self.reached.borrow_mut().extend(goals);
+    }
+
+    /// What the step has reached.
+    pub(super) fn reached(&self) -> Vec<Goal> {
+        self.reached.take()
     }
 
     /// Chooses one of this number of options. Option 0 is the default: a condition is true, an execution succeeds.

@@ -17,17 +17,21 @@ mod bound;
 mod choices;
 #[cfg(test)]
 mod conversation_tests;
+mod examples;
+mod goal;
 mod key;
 mod oracle;
 mod parts;
 #[cfg(test)]
 mod path_tests;
 mod report;
+mod same;
 mod step;
 #[cfg(test)]
 mod tests;
 mod walk;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::conversation::{CompletionReason, NotRun};
@@ -35,8 +39,11 @@ use ensemble_language::condition::Sources;
 use ensemble_language::ensemble::AgentKind;
 use ensemble_language::plan::{Plan, PlannedResult};
 
+pub use examples::examples;
+pub use goal::Goal;
 use oracle::World;
 pub use report::{Assumed, ExecutionResult, ExploredExecution, StepReport};
+pub use same::same_conversations;
 
 /// The limits of a walk, and what it assumes.
 #[derive(Debug, Clone, Copy)]
@@ -84,6 +91,8 @@ pub struct Exploration {
     pub ends: Vec<End>,
     /// Further possible outcomes, which the walk does not examine.
     pub besides: Vec<UnexploredOutcome>,
+    /// The executions, starts over dependencies and results of conditions that conversations can reach.
+    pub reached: BTreeSet<Goal>,
     /// Whether an agent may request other agents. The walk tries at most one request for each execution.
     pub requests: bool,
 }

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::choices::Choices;
+use super::goal::Goal;
 use super::report::Assumed;
 use crate::conversation::{ConversationState, RunValue};
 use crate::resolver::Answers;
@@ -137,6 +138,7 @@ pub(super) struct Oracle<'a> {
     choices: &'a Choices,
     answered: RefCell<Remembered>,
     assumed: RefCell<Vec<Assumed>>,
+    sides: RefCell<Vec<Goal>>,
 }
 
 impl<'a> Oracle<'a> {
@@ -147,24 +149,29 @@ impl<'a> Oracle<'a> {
             choices,
             answered: RefCell::new(remembered.clone()),
             assumed: RefCell::new(Vec::new()),
+            sides: RefCell::new(Vec::new()),
         }
     }
 
-    /// All results, and those that were chosen in this decision.
-    pub(super) fn finish(self) -> (Remembered, Vec<Assumed>) {
-        (self.answered.into_inner(), self.assumed.into_inner())
+    /// All results, those that were chosen in this decision, and the results of whole conditions.
+    pub(super) fn finish(self) -> (Remembered, Vec<Assumed>, Vec<Goal>) {
+        (
+            self.answered.into_inner(),
+            self.assumed.into_inner(),
+            self.sides.into_inner(),
+        )
     }
 
-    fn assume(&self, claim: ClaimId, text: &Arc<str>, edge: &Edge) {
+    fn assume(&self, number: ClaimId, claim: &Claim, edge: &Edge) {
         let agent = self.world.plan.name(edge.to);
-        let answer = self.choices.answer(agent, edge.position, text);
-        self.answered.borrow_mut().insert(claim, answer);
+        let answer = self.choices.answer(agent, edge.position, claim);
+        self.answered.borrow_mut().insert(number, answer);
         self.assumed.borrow_mut().push(Assumed {
             agent: agent.clone(),
             dependency: self.world.plan.name(edge.from).clone(),
             position: edge.position,
-            claim: text.clone(),
-            answer,
+            claim: claim.text.clone(),
+            answer: answer != claim.is_opposite,
         });
     }
 }
@@ -180,6 +187,8 @@ impl Answers for Oracle<'_> {
         loop {
             let known: Vec<Option<bool>> = asked.list.iter().map(|one| self.known(one, &facts)).collect();
             if let Some(answer) = truth(&asked.claims, &known) {
+                let side = Goal::Answer(edge.to, edge.position, answer);
+                self.sides.borrow_mut().push(side);
                 return Ok(answer);
             }
             let Some(open) = first_open(&asked.claims, &known) else {
@@ -190,7 +199,7 @@ impl Answers for Oracle<'_> {
                 // The claim can be evaluated, and the evaluation fails.
                 claim.condition.evaluate(&facts)?;
             }
-            self.assume(*number, &claim.text, edge);
+            self.assume(*number, claim, edge);
         }
     }
 

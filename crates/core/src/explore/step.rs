@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
 use super::choices::Choices;
+use super::goal::Goal;
 use super::oracle::{Oracle, Remembered, World};
 use super::report::{ExecutionResult, ExploredExecution, StepReport};
 use crate::conversation::{
@@ -70,7 +71,8 @@ impl Position {
         let plan = &world.plan;
         let oracle = Oracle::new(world, &self.remembered, choices);
         let decision = decide_by(plan, &self.state, &oracle);
-        let (mut remembered, assumed) = oracle.finish();
+        let (mut remembered, assumed, sides) = oracle.finish();
+        choices.note_reached(sides);
         let mut told = StepReport {
             turn: self.state.turn_count() + 1,
             assumed,
@@ -81,6 +83,7 @@ impl Position {
             Decision::End(ended) => return (Next::End(Box::new(ended), None), told),
             Decision::Perform | Decision::FinishTurn(_) => unreachable!("no turn is open between two turns"),
         };
+        choices.note_reached(started(plan, &turn));
         let mut state = self.state.clone();
         told.runs = perform_turn(world, &mut state, turn, choices);
         let next = match decide_by(plan, &state, &Oracle::new(world, &remembered, choices)) {
@@ -95,6 +98,17 @@ impl Position {
         };
         (next, told)
     }
+}
+
+/// The agents that the turn starts, and the dependencies that start them.
+fn started(plan: &Plan, turn: &TurnStarted) -> Vec<Goal> {
+    let mut goals = Vec::new();
+    for start in &turn.starts {
+        let Some(id) = plan.id(&start.agent) else { continue };
+        goals.push(Goal::Execution(id));
+        goals.extend(start.counts.iter().map(|position| Goal::Start(id, *position)));
+    }
+    goals
 }
 
 /// Performs every execution of the turn with a chosen result.

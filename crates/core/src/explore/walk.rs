@@ -2,10 +2,11 @@
 //! lead to a state are known before the state itself is examined.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::choices::{Choices, Row, Rows};
+use super::goal::Goal;
 use super::key::key;
 use super::oracle::World;
 use super::report::StepReport;
@@ -37,6 +38,10 @@ pub(super) struct Walk<'w> {
     pub coverage: Coverage,
     /// Whether in some state all ready agents would have waited for each other.
     pub has_everyone_waited: bool,
+    /// What is reached, each with the first step that reaches it.
+    reached: BTreeMap<Goal, Candidate>,
+    /// What the walk looks for; it ends when it has found all. `None`: everything.
+    sought: Option<BTreeSet<Goal>>,
 }
 
 /// The path to a state.
@@ -105,6 +110,8 @@ impl<'w> Walk<'w> {
             left_out: vec![None; world.plan.len()],
             longest_without: vec![None; world.plan.len()],
             has_everyone_waited: false,
+            reached: BTreeMap::new(),
+            sought: None,
             turns: 0,
             executions: 0,
             coverage: Coverage {
@@ -122,6 +129,9 @@ impl<'w> Walk<'w> {
     pub(super) fn go(&mut self) {
         while let Some((executions, states)) = self.ahead.pop_first() {
             for (id, position) in states {
+                if self.has_found_all() {
+                    return;
+                }
                 if let Err(limit) = self.look_around(id, &position) {
                     self.coverage.stopped_by = Some(limit);
                     self.coverage.complete_below = Some(executions);
@@ -155,6 +165,7 @@ impl<'w> Walk<'w> {
             let (next, _) = position.step(self.world, &choices);
             rows.gone(&choices);
             self.has_everyone_waited |= choices.has_everyone_waited();
+            self.note_reached(from, &choices);
             match next {
                 Next::Turn(next) => self.arrive(from, *next, &choices),
                 Next::End(ended, inside) => {
@@ -163,6 +174,46 @@ impl<'w> Walk<'w> {
             }
         }
         Ok(())
+    }
+
+    fn note_reached(&mut self, from: StateId, choices: &Choices) {
+        for goal in choices.reached() {
+            let turns = self.arrivals[from].fewest_turns;
+            if self.reached.get(&goal).is_none_or(|known| turns < known.turns) {
+                let choices = choices.taken();
+                self.reached.insert(goal, Candidate { turns, from, choices });
+            }
+        }
+    }
+
+    /// Whether everything was found that the walk looks for.
+    fn has_found_all(&self) -> bool {
+        let is_found = |goal: &Goal| match goal {
+            Goal::Outcome(reason) => self.ends.keys().any(|class| class.reason() == *reason),
+            other => self.reached.contains_key(other),
+        };
+        self.sought.as_ref().is_some_and(|sought| sought.iter().all(is_found))
+    }
+
+    /// Ends when these are found.
+    pub(super) fn seek(&mut self, goals: BTreeSet<Goal>) {
+        self.sought = Some(goals);
+    }
+
+    /// What is reached, without the outcomes.
+    pub(super) fn reached(&self) -> impl Iterator<Item = Goal> {
+        self.reached.keys().copied()
+    }
+
+    /// A conversation that reaches this, to its end.
+    pub(super) fn example(&self, goal: Goal) -> Option<End> {
+        match goal {
+            Goal::Outcome(reason) => {
+                let mut ends = self.ends.iter().filter(|(class, _)| class.reason() == reason);
+                ends.next().and_then(|(_, end)| self.tell(end))
+            }
+            other => self.tell(self.reached.get(&other)?),
+        }
     }
 
     fn arrive(&mut self, from: StateId, position: Position, choices: &Choices) {
@@ -249,6 +300,7 @@ impl<'w> Walk<'w> {
             besides,
             requests: plan.ids().any(|id| may_request(plan.agent(id))),
             coverage: self.coverage.clone(),
+            reached: self.reached().collect(),
         }
     }
 
@@ -310,7 +362,22 @@ impl<'w> Walk<'w> {
                 }
             }
         }
-        None
+        self.to_end(position, path)
+    }
+
+    /// Goes on from here with the default options.
+    fn to_end(&self, mut position: Position, mut path: Vec<StepReport>) -> Option<End> {
+        loop {
+            let (next, told) = position.step(self.world, &Choices::prescribed(Row::default()));
+            path.push(told);
+            match next {
+                Next::Turn(next) => position = *next,
+                Next::End(ended, inside) => {
+                    let state = inside.as_deref().unwrap_or(&position.state);
+                    return Some(finished(&self.world.plan, *ended, state, path));
+                }
+            }
+        }
     }
 }
 

@@ -32,6 +32,8 @@ pub struct Claim {
     pub identity: Arc<str>,
     /// The text as the user wrote it.
     pub text: Arc<str>,
+    /// Whether the claim is the opposite of its text: `a < b` for `a >= b`.
+    pub is_opposite: bool,
     /// The compiled claim; positions in its errors refer to the whole condition.
     pub condition: Condition,
     /// The values that it reads.
@@ -120,7 +122,11 @@ impl Condition {
         if !opposite {
             return self.claim(whole, emit(&alike).script, list);
         }
-        negated(self.claim(&alike, emit(&alike).script, list))
+        let claim = self.claim(&alike, emit(&alike).script, list);
+        if let Some(last) = list.last_mut() {
+            last.is_opposite = true;
+        }
+        negated(claim)
     }
 
     fn claim(&self, expr: &Expr, identity: String, list: &mut Vec<Claim>) -> Claims {
@@ -135,6 +141,7 @@ impl Condition {
         list.push(Claim {
             identity: identity.into(),
             text: self.part(expr.span),
+            is_opposite: false,
             condition: Self {
                 text: self.text.clone(),
                 expr: expr.clone(),
@@ -150,22 +157,28 @@ impl Condition {
     /// The text of a part. The position of a part does not include the parentheses around it, so its text may contain
     /// only one of two parentheses.
     fn part(&self, span: Span) -> Arc<str> {
-        let (mut start, mut end) = (span.start, span.end);
-        let count = |start: usize, end: usize, c: char| self.text[start..end].matches(c).count();
-        while count(start, end, '(') < count(start, end, ')') {
-            match self.text[..start].rfind('(') {
-                Some(before) => start = before,
-                None => break,
-            }
-        }
-        while count(start, end, '(') > count(start, end, ')') {
-            match self.text[end..].find(')') {
-                Some(after) => end += after + 1,
-                None => break,
-            }
-        }
-        self.text[start..end].trim().into()
+        let span = balanced(&self.text, span);
+        self.text[span.start..span.end].trim().into()
     }
+}
+
+/// The position with the other one of each parenthesis.
+pub(super) fn balanced(text: &str, span: Span) -> Span {
+    let (mut start, mut end) = (span.start, span.end);
+    let count = |start: usize, end: usize, c: char| text[start..end].matches(c).count();
+    while count(start, end, '(') < count(start, end, ')') {
+        match text[..start].rfind('(') {
+            Some(before) => start = before,
+            None => break,
+        }
+    }
+    while count(start, end, '(') > count(start, end, ')') {
+        match text[end..].find(')') {
+            Some(after) => end += after + 1,
+            None => break,
+        }
+    }
+    Span::new(start, end)
 }
 
 fn negated(claims: Claims) -> Claims {

@@ -69,6 +69,7 @@ mod functions;
 pub(crate) mod instead;
 mod lexer;
 mod literal;
+mod mutants;
 mod operators;
 mod parser;
 mod part_names;
@@ -83,6 +84,7 @@ mod truths;
 mod types;
 mod typing;
 mod value;
+mod wishes;
 
 use std::fmt;
 use std::sync::Arc;
@@ -104,6 +106,7 @@ pub use constant::Verdict;
 pub use counts::CountRead;
 pub use expression::Expression;
 pub use functions::function_names;
+pub use mutants::Mutant;
 pub use part_names::PartNames;
 pub use reading::{Keyed, Reading};
 pub use reads::KeyRead;
@@ -113,6 +116,7 @@ pub use types::{Fields, Range, Type};
 pub(crate) use types::{Shape, Texts};
 pub use typing::{Known, Misfit, Mistake};
 pub(crate) use typing::{says, truth};
+pub use wishes::{Place, Wish, Wished};
 
 /// The maximum length of a string created by a condition, and of a condition itself.
 const STRING_LIMIT: usize = 1 << 20;

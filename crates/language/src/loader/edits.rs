@@ -49,6 +49,7 @@ fn edit(text: &str, document: Option<&Document>, change: &Change) -> Option<(Spa
         Change::Remove(route) => removal(text, document?, route),
         Change::RemoveLines(span) => whole_lines(text, *span, false).map(|span| (span, String::new())),
         Change::Add(route, entry) => addition(text, document?, route, entry),
+        Change::Append(route, items) => appended(text, document?, route, items),
     }
 }
 
@@ -96,6 +97,11 @@ struct Found<'d> {
     node: &'d Node,
     key: Option<Span>,
     parent: Option<&'d Node>,
+}
+
+/// Whether the value stands where its route leads, so that it belongs to no other place.
+pub(super) fn is_written_at(document: &Document, route: &Route) -> bool {
+    find(document, route).is_some()
 }
 
 /// The node at the route, if every step of the route is written inside the value above it.
@@ -192,8 +198,7 @@ fn removal(text: &str, document: &Document, route: &Route) -> Option<(Span, Stri
     if has_mark(&text[part.start..part.end]) {
         return None;
     }
-    let is_flow = text[parent.span.start..].starts_with(['{', '[']);
-    if is_flow {
+    if is_flow(text, parent) {
         let span = match (parts.get(at + 1), at.checked_sub(1).and_then(|at| parts.get(at))) {
             (Some(next), _) => Span::new(part.start, next.start),
             (None, Some(before)) => Span::new(before.end, part.end),
@@ -213,9 +218,15 @@ fn removal(text: &str, document: &Document, route: &Route) -> Option<(Span, Stri
 }
 
 /// Whether there may be a comment, an anchor, an alias or a tag, which must not be lost.
-fn has_mark(text: &str) -> bool {
+pub(super) fn has_mark(text: &str) -> bool {
     text.split([' ', '\n', '\t', ',', '[', '{'])
         .any(|word| word.starts_with(['#', '&', '*', '!']))
+}
+
+/// Whether the map or the list is written in brackets. Without them, it begins where its first part does.
+pub(super) fn is_flow(text: &str, node: &Node) -> bool {
+    let first = parts(node).first().map_or(usize::MAX, |part| part.start);
+    text[node.span.start..].starts_with(['{', '[']) && node.span.start < first
 }
 
 /// The bytes of the parts of a map or a list that are written in it, in the order of the text.
@@ -258,12 +269,31 @@ fn whole_lines(text: &str, span: Span, is_item: bool) -> Option<Span> {
     Some(Span::new(start, end))
 }
 
+/// Adds the items behind the last one of the list, on lines of their own if the last one has one.
+fn appended(text: &str, document: &Document, route: &Route, items: &[String]) -> Option<(Span, String)> {
+    let found = find(document, route)?;
+    let last = *parts(found.node).last()?;
+    let end = last.start + text[last.start..last.end].trim_end().len();
+    if is_flow(text, found.node) {
+        let items: String = items.iter().map(|item| format!(", {item}")).collect();
+        return Some((Span::new(end, end), items));
+    }
+    let start = text[..last.start].rfind('\n').map_or(0, |at| at + 1);
+    let before = text[start..last.start].trim_start_matches('\u{feff}');
+    let is_alone = before.trim_start_matches(' ').trim_end_matches(' ') == "-";
+    let line_end = end + text[end..].find('\n').unwrap_or(text.len() - end);
+    let line_end = line_end - usize::from(text[..line_end].ends_with('\r'));
+    let newline = if text.contains("\r\n") { "\r\n" } else { "\n" };
+    let items: String = items.iter().map(|item| format!("{newline}{before}{item}")).collect();
+    is_alone.then(|| (Span::new(line_end, line_end), items))
+}
+
 /// Adds the entry before the first key of the map.
 fn addition(text: &str, document: &Document, route: &Route, entry: &str) -> Option<(Span, String)> {
     let found = find(document, route)?;
     let first = *parts(found.node).first()?;
     let at = Span::new(first.start, first.start);
-    if text[found.node.span.start..].starts_with('{') {
+    if is_flow(text, found.node) {
         return Some((at, format!("{entry}, ")));
     }
     let start = text[..first.start].rfind('\n').map_or(0, |at| at + 1);

@@ -20,6 +20,7 @@ mod map;
 mod marks;
 mod reader;
 mod retyped;
+mod rewrite;
 mod scalar;
 pub mod schema;
 mod syntax;
@@ -35,12 +36,14 @@ use crate::cases::TestFile;
 use crate::data::JsonMap;
 use crate::diagnostic::{Diagnostic, Finding, Related};
 use crate::ensemble::{Ensemble, Profile};
-use crate::source::{At, Part, Source, Span};
+use crate::fix::Fix;
+use crate::source::{At, Part, Route, Source, Span};
 
 pub use changes::{Changes, changes};
 pub use decode::{Answers, Level, ReportFormat, Settings};
 pub use document::{Document, MAX_BYTES};
 pub use findings::MAX_FINDINGS;
+pub use rewrite::flow;
 
 use document::Content;
 use findings::Findings;
@@ -52,7 +55,7 @@ const NAMED: &str = "it is named here";
 const MOST_NAMED: usize = 4;
 
 /// The result of loading an ensemble.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Loaded {
     /// The tree, which converts places to positions; `None` if the text is not YAML.
     pub document: Option<Document>,
@@ -183,6 +186,16 @@ impl LoadedCases {
     /// The text that was read.
     pub fn source(&self) -> &Source {
         &self.source
+    }
+
+    /// The value at this place, as it is written.
+    pub fn value(&self, route: &Route) -> Option<serde_json::Value> {
+        rewrite::json(self.document.as_ref()?.get(route)?)
+    }
+
+    /// The edits that write this value at this place; `None` if that is not possible with certainty.
+    pub fn rewritten(&self, route: &Route, value: &serde_json::Value) -> Option<Fix> {
+        rewrite::rewrite(&self.source, self.document.as_ref()?, route, value)
     }
 
     /// All findings with their positions, these among them, in the order of the text.

@@ -54,6 +54,7 @@ mod tests {
             Section::Case => "case",
             Section::Stub => "stub_map",
             Section::Expect => "expect",
+            Section::Judge => "judge",
         };
         Some(&schema["$defs"][name])
     }

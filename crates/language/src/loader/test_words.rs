@@ -4,7 +4,18 @@
 pub(super) const FILE: &[&str] = &["ensemble", "cases"];
 
 /// The keys of a case.
-pub(super) const CASE: &[&str] = &["name", "input", "inputs", "answers", "stubs", "from", "live", "expect"];
+pub(super) const CASE: &[&str] = &[
+    "name",
+    "input",
+    "inputs",
+    "answers",
+    "stubs",
+    "from",
+    "live",
+    "repeat",
+    "pass_rate",
+    "expect",
+];
 
 /// The keys of a stub.
 pub(super) const STUB: &[&str] = &["text", "json", "fail", "kind", "parts", "delay_seconds"];
@@ -24,4 +35,8 @@ pub(super) const EXPECT: &[&str] = &[
     "warnings",
     "most_turns",
     "most_cost",
+    "judge",
 ];
+
+/// The keys of a question to a model.
+pub(super) const JUDGE: &[&str] = &["criterion", "agent", "model_profile", "votes"];

@@ -39,6 +39,7 @@ pub(super) enum Section {
     Case,
     Stub,
     Expect,
+    Judge,
 }
 
 impl Section {
@@ -74,7 +75,7 @@ impl Section {
     ];
 
     /// All parts of test files.
-    pub(super) const OF_TESTS: [Self; 4] = [Self::TestFile, Self::Case, Self::Stub, Self::Expect];
+    pub(super) const OF_TESTS: [Self; 5] = [Self::TestFile, Self::Case, Self::Stub, Self::Expect, Self::Judge];
 
     /// All parts of the kind of file to which this part belongs.
     fn family(self) -> &'static [Self] {
@@ -284,6 +285,7 @@ impl Section {
             Self::Case => test_words::CASE,
             Self::Stub => test_words::STUB,
             Self::Expect => test_words::EXPECT,
+            Self::Judge => test_words::JUDGE,
         }
     }
 
@@ -321,6 +323,7 @@ impl Section {
             Self::Case => "a case",
             Self::Stub => "a stub",
             Self::Expect => "`expect`",
+            Self::Judge => "`judge`",
         }
     }
 }

@@ -1,11 +1,12 @@
 //! Test files.
 
 use std::collections::HashMap;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::side;
-use crate::cases::{Case, Expect, Gives, OUTCOMES, Stub, Stubs, TestFile};
+use crate::cases::{Case, Expect, Gives, Judge, OUTCOMES, Stub, Stubs, TestFile};
 use crate::condition::Condition;
 use crate::data::{Cost, Failure, FailureKind, JsonMap};
 use crate::diagnostic::Finding;
@@ -14,8 +15,8 @@ use crate::loader::document::{Content, Document};
 use crate::loader::findings::Findings;
 use crate::loader::json;
 use crate::loader::reader::{
-    Cursor, Fields, amount, count, count_or_none, delay, empty, filled_text, flag, shared_text, text, twice, word,
-    wrong_type,
+    Cursor, Fields, amount, count, count_or_none, delay, empty, filled_text, flag, number_within, shared_text, text,
+    twice, word, wrong_type,
 };
 use crate::loader::words::Section;
 use crate::source::At;
@@ -63,15 +64,51 @@ fn case(at: &Cursor<'_>, findings: &mut Findings) -> Option<Case> {
     let stubs = fields.read("stubs", findings, |at, findings| {
         by_name(at, "a map from agents to stubs", findings, stubs)
     });
+    let repeat = fields.read("repeat", findings, count);
+    let pass_rate = fields.read("pass_rate", findings, |at, findings| {
+        number_within(at, 0.0, 1.0, findings)
+    });
+    let live = fields.read("live", findings, flag).unwrap_or_default();
+    let expect = fields.read("expect", findings, expect).unwrap_or_default();
+    for (key, is_there) in [("repeat", repeat.is_some()), ("pass_rate", pass_rate.is_some())] {
+        if is_there && !live {
+            needs_live(at.route().key(key).as_key(), key, findings);
+        }
+    }
+    if !expect.judges.is_empty() && !live {
+        needs_live(at.route().key("expect").key("judge").as_key(), "judge", findings);
+    }
     Some(Case {
         input: fields.read("input", findings, shared_text),
         inputs: fields.read("inputs", findings, json::map).unwrap_or_else(JsonMap::new),
         answers: answers.collect(),
         stubs: stubs.unwrap_or_default(),
         from: fields.read("from", findings, filled_text),
-        live: fields.read("live", findings, flag).unwrap_or_default(),
-        expect: fields.read("expect", findings, expect).unwrap_or_default(),
+        live,
+        repeat: repeat.unwrap_or(NonZeroU32::MIN),
+        pass_rate: pass_rate.unwrap_or(1.0),
+        expect,
         name: name?,
+    })
+}
+
+/// A key of live cases only: without models, every conversation is the same, and nobody can be asked.
+fn needs_live(at: At, key: &str, findings: &mut Findings) {
+    let message = format!("`{key}` needs `live: true`");
+    let finding = Finding::error(codes::MISSING, at, message);
+    findings.push(finding.help("add `live: true` to the case; it then uses models, processes and the network"));
+}
+
+/// A question to a model about the conversation.
+fn judge(at: &Cursor<'_>, findings: &mut Findings) -> Option<Judge> {
+    let fields = Fields::open(at, Section::Judge, findings)?;
+    let criterion = fields.required("criterion", "say what must be so", findings, filled_text);
+    let profile = fields.required("model_profile", "name the profile of a model", findings, filled_text);
+    Some(Judge {
+        agent: fields.read("agent", findings, filled_text),
+        votes: fields.read("votes", findings, count).unwrap_or(NonZeroU32::MIN),
+        criterion: criterion?,
+        model_profile: profile?,
     })
 }
 
@@ -207,6 +244,11 @@ fn expect(at: &Cursor<'_>, findings: &mut Findings) -> Option<Expect> {
             .read("most_turns", findings, count)
             .map(std::num::NonZeroU32::get),
         most_cost: fields.read("most_cost", findings, amount).map(Cost::of),
+        judges: fields
+            .read("judge", findings, |at, findings| {
+                list(at, "a list of questions to models", findings, judge)
+            })
+            .unwrap_or_default(),
     })
 }
 

@@ -438,3 +438,51 @@ impl Judges {
         jsonschema::validator_for(&schema).expect("a schema")
     }
 }
+
+#[test]
+fn the_schema_of_test_files_takes_what_the_loader_takes() {
+    use crate::loader::schema::TEST_SCHEMA;
+    use crate::source::Source;
+
+    let schema: Value = serde_json::from_str(TEST_SCHEMA).expect("JSON");
+    let validator = jsonschema::validator_for(&schema).expect("a schema");
+    let judge = json!([{"criterion": "x", "model_profile": "p", "agent": "a", "votes": 3}]);
+    let rows = [
+        (json!({"live": true}), true),
+        (json!({"live": true, "repeat": 3, "pass_rate": 0.5}), true),
+        (json!({"live": true, "pass_rate": 0}), true),
+        (json!({"live": true, "pass_rate": 1.01}), false),
+        (json!({"live": true, "repeat": 0}), false),
+        (json!({"live": true, "repeat": 1.5}), false),
+        (json!({"repeat": 3}), false),
+        (json!({"pass_rate": 1}), false),
+        (json!({"live": false, "repeat": 3}), false),
+        (json!({"live": true, "expect": {"judge": judge}}), true),
+        (json!({"live": true, "expect": {"judge": []}}), true),
+        (json!({"expect": {"judge": judge}}), false),
+        (json!({"live": true, "expect": {"judge": [{"criterion": "x"}]}}), false),
+        (
+            json!({"live": true, "expect": {"judge": [{"model_profile": "x"}]}}),
+            false,
+        ),
+        (
+            json!({"live": true, "expect": {"judge": [{"criterion": " ", "model_profile": "x"}]}}),
+            false,
+        ),
+        (
+            json!({"live": true, "expect": {"judge": [{"criterion": "x", "model_profile": "x", "votes": 0}]}}),
+            false,
+        ),
+        (
+            json!({"live": true, "expect": {"judge": [{"criterion": "x", "model_profile": "x", "vote": 1}]}}),
+            false,
+        ),
+    ];
+    for (mut case, is_valid) in rows {
+        merge(&mut case, json!({"name": "x"}));
+        let file = json!({"cases": [case]});
+        let loaded = crate::loader::cases(&Source::new("x", file.to_string()));
+        let found = (validator.is_valid(&file), loaded.file.is_some());
+        assert_eq!(found, (is_valid, is_valid), "{file}: {:?}", loaded.findings);
+    }
+}

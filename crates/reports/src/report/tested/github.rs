@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{TestedFile, in_one_line};
+use super::{FileCoverage, FileMutants, Standing, TestedFile, in_one_line};
 use crate::report::github::{data, property};
 use crate::report::place::relative;
 
@@ -24,15 +24,37 @@ pub fn github(files: &[TestedFile], folder: &Path) -> String {
                 ));
             }
         }
-        let Some(covered) = &file.coverage else { continue };
-        let name = property(&relative(&covered.ensemble, folder));
-        for gap in &covered.gaps {
-            let (line, column) = gap.place.unwrap_or((1, 1));
-            let message = data(&gap.what);
-            text.push_str(&format!(
-                "::warning file={name},line={line},col={column},title=not tested::{message}\n"
-            ));
+        if let Some(covered) = &file.coverage {
+            text.push_str(&gaps(covered, folder));
+        }
+        if let Some(changed) = &file.mutants {
+            text.push_str(&survivors(changed, folder));
         }
     }
     text
+}
+
+fn gaps(covered: &FileCoverage, folder: &Path) -> String {
+    let name = property(&relative(&covered.ensemble, folder));
+    let mut text = String::new();
+    for gap in &covered.gaps {
+        let (line, column) = gap.place.unwrap_or((1, 1));
+        let message = data(&gap.what);
+        text.push_str(&format!(
+            "::warning file={name},line={line},col={column},title=not tested::{message}\n"
+        ));
+    }
+    text
+}
+
+fn survivors(changed: &FileMutants, folder: &Path) -> String {
+    let name = property(&relative(&changed.ensemble, folder));
+    let survived = changed.mutants.iter().filter(|one| one.standing == Standing::Survived);
+    survived
+        .map(|mutant| {
+            let (line, column) = mutant.place;
+            let message = data(&mutant.told());
+            format!("::warning file={name},line={line},col={column},title=no case notices::{message}\n")
+        })
+        .collect()
 }

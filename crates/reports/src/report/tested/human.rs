@@ -2,7 +2,7 @@
 
 use anstyle::{AnsiColor, Style};
 
-use super::{FileCoverage, TestedFile, Unmet, totals};
+use super::{FileCoverage, FileMutants, Standing, Suggestions, TestedCase, TestedFile, Unmet, totals};
 use crate::report::count;
 use crate::report::door::Ink;
 
@@ -15,26 +15,48 @@ pub fn human(files: &[TestedFile], took: f64, color: bool) -> String {
     let mut text = String::new();
     for file in files {
         for case in &file.cases {
-            let word = match (case.passes(), color) {
-                (true, true) => format!("{GOOD}PASS{GOOD:#}"),
-                (false, true) => format!("{BAD}FAIL{BAD:#}"),
-                (true, false) => "PASS".to_owned(),
-                (false, false) => "FAIL".to_owned(),
+            let (word, ink) = match (case.passes(), case.updated.is_empty()) {
+                (true, true) => ("PASS", GOOD),
+                (true, false) => ("UPDATED", GOOD),
+                (false, _) => ("FAIL", BAD),
             };
-            text.push_str(&format!("{word} {}: {}\n", file.name, case.name));
+            let word = if color {
+                format!("{ink}{word}{ink:#}")
+            } else {
+                word.to_owned()
+            };
+            let often = case
+                .passed
+                .map_or_else(String::new, |(passed, times)| format!(" ({passed} of {times})"));
+            text.push_str(&format!("{word} {}: {}{often}\n", file.name, case.name));
         }
     }
     for file in files {
-        for case in file.cases.iter().filter(|case| !case.passes()) {
+        let told = |case: &&TestedCase| !case.passes() || !case.updated.is_empty();
+        for case in file.cases.iter().filter(told) {
             text.push_str(&format!("\n{}: {}\n", file.name, case.name));
+            for unmet in &case.updated {
+                failure(&file.name, unmet, ["before", "now", "help"], &mut text);
+            }
             for unmet in &case.failures {
-                failure(&file.name, unmet, &mut text);
+                failure(&file.name, unmet, ["expected", "actual", "help"], &mut text);
             }
         }
     }
     for covered in files.iter().filter_map(|file| file.coverage.as_ref()) {
         text.push('\n');
         coverage(covered, &mut text);
+    }
+    for changed in files.iter().filter_map(|file| file.mutants.as_ref()) {
+        text.push('\n');
+        mutants(changed, color, &mut text);
+    }
+    for suggested in files.iter().filter_map(|file| file.suggestions.as_ref()) {
+        let cases = count(suggested.cases as u64, "case");
+        text.push_str(&format!("\n{}: {cases} suggested\n", suggested.file));
+        for gap in &suggested.open {
+            text.push_str(&format!("  no case was found for this: {gap}\n"));
+        }
     }
     let (passed, failed) = totals(files);
     let cases = count((passed + failed) as u64, "case");
@@ -44,14 +66,21 @@ pub fn human(files: &[TestedFile], took: f64, color: bool) -> String {
     text
 }
 
-fn failure(file: &str, unmet: &Unmet, text: &mut String) {
+/// The suggested cases, with the names of the files if there are several.
+pub fn suggestions(files: &[TestedFile]) -> String {
+    let suggested = files.iter().filter_map(|file| file.suggestions.as_ref());
+    let suggested: Vec<&Suggestions> = suggested.filter(|one| one.cases > 0).collect();
+    let text = |one: &&Suggestions| match suggested.len() {
+        1 => one.yaml.clone(),
+        _ => format!("# {}\n{}", one.file, one.yaml),
+    };
+    suggested.iter().map(text).collect::<Vec<_>>().join("\n")
+}
+
+fn failure(file: &str, unmet: &Unmet, words: [&str; 3], text: &mut String) {
     text.push_str(&format!("  {file}:{}:{}: {}\n", unmet.line, unmet.column, unmet.what));
-    let parts = [
-        ("expected", &unmet.expected),
-        ("actual", &unmet.actual),
-        ("help", &unmet.help),
-    ];
-    for (word, part) in parts {
+    let parts = [&unmet.expected, &unmet.actual, &unmet.help];
+    for (word, part) in words.into_iter().zip(parts) {
         if let Some(part) = part {
             text.push_str(&format!("    {word:<8}  {}\n", part.replace('\n', "\n              ")));
         }
@@ -72,5 +101,53 @@ fn coverage(covered: &FileCoverage, text: &mut String) {
     }
     if !covered.is_complete {
         text.push_str("  not all conversations were explored, so more may be possible, or less\n");
+    }
+}
+
+/// Those that survived first.
+fn mutants(changed: &FileMutants, color: bool, text: &mut String) {
+    let file = &changed.ensemble;
+    if let Some(why) = &changed.not_tried_because {
+        text.push_str(&format!("changes of {file}: none was tried, because {why}\n"));
+        return;
+    }
+    let [noticed, survived, equivalent, not_tried] = changed.counts();
+    text.push_str(&format!("changes of {file}: {noticed} noticed, {survived} survived"));
+    if equivalent > 0 {
+        text.push_str(&format!(", {equivalent} left out that no case can notice"));
+    }
+    if not_tried > 0 {
+        text.push_str(&format!(", {not_tried} not tried in time"));
+    }
+    text.push('\n');
+    let mut line = |word: &str, (line, column): (usize, usize), told: &str| {
+        text.push_str(&format!("  {word} {file}:{line}:{column}: {told}\n"));
+    };
+    let survived = if color {
+        format!("{BAD}SURVIVED{BAD:#}")
+    } else {
+        "SURVIVED".to_owned()
+    };
+    for mutant in changed.mutants.iter().filter(|one| one.standing == Standing::Survived) {
+        line(&survived, mutant.place, &mutant.told());
+    }
+    for mutant in &changed.mutants {
+        if let Standing::Noticed(cases) = &mutant.standing {
+            line(
+                "noticed ",
+                mutant.place,
+                &format!("{}, by {}", mutant.told(), listed(cases)),
+            );
+        }
+    }
+}
+
+/// The first names, and how many more there are.
+fn listed(cases: &[String]) -> String {
+    const SHOWN: usize = 3;
+    let names: Vec<String> = cases.iter().take(SHOWN).map(|name| format!("\"{name}\"")).collect();
+    match cases.len().saturating_sub(SHOWN) {
+        0 => names.join(", "),
+        more => format!("{} and {}", names.join(", "), count(more as u64, "other case")),
     }
 }

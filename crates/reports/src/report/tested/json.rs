@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{FileCoverage, TestedCase, TestedFile, totals};
+use super::{FileCoverage, FileMutants, Standing, TestedCase, TestedFile, totals};
 
 /// The version of the document.
 const VERSION: u32 = 1;
@@ -15,6 +15,12 @@ pub fn json(files: &[TestedFile], findings: &Value, took: f64) -> String {
             "file": file.name,
             "cases": file.cases.iter().map(case).collect::<Vec<_>>(),
             "coverage": file.coverage.as_ref().map(coverage),
+            "mutants": file.mutants.as_ref().map(mutants),
+            "suggestions": file.suggestions.as_ref().map(|suggested| json!({
+                "cases": suggested.cases,
+                "yaml": suggested.yaml,
+                "open": suggested.open,
+            })),
         })
     };
     let document = json!({
@@ -39,12 +45,23 @@ fn case(case: &TestedCase) -> Value {
             "help": unmet.help,
         })
     });
+    let updated = case.updated.iter().map(|unmet| {
+        json!({
+            "line": unmet.line,
+            "column": unmet.column,
+            "what": unmet.what,
+            "before": unmet.expected,
+            "now": unmet.actual,
+        })
+    });
     json!({
         "name": case.name,
         "line": case.line,
         "passed": case.passes(),
+        "repeated": case.passed.map(|(passed, times)| json!({"passed": passed, "times": times})),
         "seconds": case.seconds,
         "failures": failures.collect::<Vec<_>>(),
+        "updated": updated.collect::<Vec<_>>(),
     })
 }
 
@@ -64,5 +81,35 @@ fn coverage(covered: &FileCoverage) -> Value {
         "complete": covered.is_complete,
         "counts": counts.collect::<serde_json::Map<_, _>>(),
         "gaps": gaps.collect::<Vec<_>>(),
+    })
+}
+
+fn mutants(changed: &FileMutants) -> Value {
+    let [noticed, survived, equivalent, not_tried] = changed.counts();
+    let list = changed.mutants.iter().map(|mutant| {
+        json!({
+            "kind": mutant.kind,
+            "line": mutant.place.0,
+            "column": mutant.place.1,
+            "agent": mutant.agent,
+            "from": mutant.from,
+            "to": mutant.to,
+            "standing": mutant.standing.word(),
+            "cases": match &mutant.standing {
+                Standing::Noticed(cases) => cases.as_slice(),
+                _ => &[],
+            },
+        })
+    });
+    json!({
+        "ensemble": changed.ensemble,
+        "counts": {
+            "noticed": noticed,
+            "survived": survived,
+            "equivalent": equivalent,
+            "not_tried": not_tried,
+        },
+        "not_tried_because": changed.not_tried_because,
+        "list": list.collect::<Vec<_>>(),
     })
 }

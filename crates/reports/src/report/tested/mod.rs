@@ -6,12 +6,12 @@ mod json;
 mod junit;
 
 pub use github::github;
-pub use human::human;
+pub use human::{human, suggestions};
 pub use json::json;
 pub use junit::junit;
 
 /// A test file whose cases were tried.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct TestedFile {
     /// Its name.
     pub name: String,
@@ -19,6 +19,10 @@ pub struct TestedFile {
     pub cases: Vec<TestedCase>,
     /// What the cases reach, if that was asked for.
     pub coverage: Option<FileCoverage>,
+    /// What becomes of changes of its ensemble, if that was asked for.
+    pub mutants: Option<FileMutants>,
+    /// Cases for what no case reaches, if they were asked for.
+    pub suggestions: Option<Suggestions>,
 }
 
 /// A case that was tried.
@@ -32,6 +36,10 @@ pub struct TestedCase {
     pub seconds: f64,
     /// The expectations that are not met; none: the case passes.
     pub failures: Vec<Unmet>,
+    /// For a case that was held several times: in how many conversations it passed, and how many there were.
+    pub passed: Option<(u32, u32)>,
+    /// The expectations that were rewritten: what was expected, and what is expected now.
+    pub updated: Vec<Unmet>,
 }
 
 /// An expectation that is not met.
@@ -73,6 +81,103 @@ pub struct CoverageGap {
     pub what: String,
     /// Its line and column in the ensemble; `None`: it has no place.
     pub place: Option<(usize, usize)>,
+}
+
+/// Cases for what no case of a file reaches.
+#[derive(Debug, Clone, Default)]
+pub struct Suggestions {
+    /// The test file.
+    pub file: String,
+    /// The cases, as items of its `cases`.
+    pub yaml: String,
+    /// How many they are.
+    pub cases: usize,
+    /// What is not reached with them either.
+    pub open: Vec<String>,
+}
+
+/// Changes of the ensemble of a file.
+#[derive(Debug, Clone, Default)]
+pub struct FileMutants {
+    /// The file of the ensemble.
+    pub ensemble: String,
+    /// The changes.
+    pub mutants: Vec<ShownMutant>,
+    /// Why none was tried.
+    pub not_tried_because: Option<String>,
+}
+
+/// A change of an ensemble.
+#[derive(Debug, Clone)]
+pub struct ShownMutant {
+    /// Its kind.
+    pub kind: &'static str,
+    /// Its line and column in the ensemble.
+    pub place: (usize, usize),
+    /// The agent to which it belongs, if it belongs to one.
+    pub agent: Option<String>,
+    /// What stands there.
+    pub from: String,
+    /// What stands there instead.
+    pub to: String,
+    /// What became of it.
+    pub standing: Standing,
+}
+
+/// What became of a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// These cases fail with it.
+    Noticed(Vec<String>),
+    /// No case fails with it.
+    Survived,
+    /// No case can notice it.
+    Equivalent,
+    /// There was no time to try it.
+    NotTried,
+}
+
+impl Standing {
+    /// Its word in JSON.
+    fn word(&self) -> &'static str {
+        match self {
+            Self::Noticed(_) => "noticed",
+            Self::Survived => "survived",
+            Self::Equivalent => "equivalent",
+            Self::NotTried => "not_tried",
+        }
+    }
+}
+
+impl FileMutants {
+    /// The numbers of those that are noticed, that survived, that no case can notice, and that were not tried.
+    fn counts(&self) -> [usize; 4] {
+        let count = |word| self.mutants.iter().filter(|one| one.standing.word() == word).count();
+        ["noticed", "survived", "equivalent", "not_tried"].map(count)
+    }
+}
+
+impl ShownMutant {
+    /// The change in words.
+    fn told(&self) -> String {
+        let of = self
+            .agent
+            .as_ref()
+            .map_or_else(String::new, |agent| format!("{agent}: "));
+        let line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        format!("{of}`{}` -> `{}`", line(&self.from), line(&self.to))
+    }
+}
+
+impl TestedFile {
+    /// Whether a case fails, or whether a change is not known to be noticed.
+    pub fn fails(&self) -> bool {
+        let is_open = |mutants: &FileMutants| {
+            let [_, survived, _, not_tried] = mutants.counts();
+            survived + not_tried > 0
+        };
+        self.cases.iter().any(|case| !case.passes()) || self.mutants.as_ref().is_some_and(is_open)
+    }
 }
 
 impl TestedCase {

@@ -1,0 +1,141 @@
+//! Values for examples: what a JSON Schema allows, and what conditions wish for.
+
+use ensemble_language::condition::Wish;
+use serde_json::{Map, Value, json};
+
+/// The deepest level of a schema for which a value is made.
+const DEEPEST: usize = 8;
+
+/// A value that the schema probably allows.
+pub(crate) fn of_schema(schema: &Value) -> Value {
+    at_depth(schema, 0)
+}
+
+fn at_depth(schema: &Value, depth: usize) -> Value {
+    for key in ["const", "default"] {
+        if let Some(value) = schema.get(key) {
+            return value.clone();
+        }
+    }
+    let first = |key: &str| {
+        schema
+            .get(key)
+            .and_then(Value::as_array)
+            .and_then(|values| values.first())
+    };
+    if let Some(value) = first("enum").or_else(|| first("examples")) {
+        return value.clone();
+    }
+    let parts = ["anyOf", "oneOf", "allOf"].into_iter().find_map(first);
+    if let (Some(part), true) = (parts, depth < DEEPEST) {
+        return at_depth(part, depth + 1);
+    }
+    match kind(schema) {
+        Some("object") => object(schema, depth),
+        Some("array") => {
+            let item = schema
+                .get("items")
+                .map_or(json!("one"), |items| at_depth(items, depth + 1));
+            let least = schema
+                .get("minItems")
+                .and_then(Value::as_u64)
+                .unwrap_or(1)
+                .clamp(1, 100);
+            Value::Array(vec![item; least as usize])
+        }
+        Some("boolean") => true.into(),
+        Some("integer" | "number") => ["minimum", "maximum"]
+            .into_iter()
+            .find_map(|key| schema.get(key))
+            .cloned()
+            .unwrap_or_else(|| 1.into()),
+        Some("null") => Value::Null,
+        _ => {
+            let least = schema
+                .get("minLength")
+                .and_then(Value::as_u64)
+                .unwrap_or_default()
+                .min(1000);
+            let text = "a text";
+            text.chars()
+                .cycle()
+                .take(text.len().max(least as usize))
+                .collect::<String>()
+                .into()
+        }
+    }
+}
+
+fn kind(schema: &Value) -> Option<&str> {
+    let kind = schema.get("type");
+    let first = || kind?.as_array()?.first()?.as_str();
+    let given = kind.and_then(Value::as_str).or_else(first);
+    given.or_else(|| schema.get("properties").map(|_| "object"))
+}
+
+fn object(schema: &Value, depth: usize) -> Value {
+    let mut map = Map::new();
+    let required = schema.get("required").and_then(Value::as_array);
+    for key in required.into_iter().flatten().filter_map(Value::as_str) {
+        let part = schema.get("properties").and_then(|properties| properties.get(key));
+        let value = part.filter(|_| depth < DEEPEST).map(|part| at_depth(part, depth + 1));
+        map.insert(key.to_owned(), value.unwrap_or_else(|| "a text".into()));
+    }
+    Value::Object(map)
+}
+
+/// Makes the part of the value at this path fulfil the wish, in the type that the schema says.
+pub(crate) fn fulfil(value: &mut Value, path: &[String], wish: &Wish, schema: Option<&Value>) {
+    let Some((key, rest)) = path.split_first() else {
+        *value = wished(wish, schema);
+        return;
+    };
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    let Value::Object(map) = value else { return };
+    if rest.is_empty() && *wish == Wish::Missing {
+        map.remove(key);
+        return;
+    }
+    let inside = schema.and_then(|schema| schema.get("properties")?.get(key));
+    fulfil(map.entry(key.clone()).or_insert(Value::Null), rest, wish, inside);
+}
+
+fn wished(wish: &Wish, schema: Option<&Value>) -> Value {
+    let kind = schema.and_then(kind);
+    match (wish, kind) {
+        (Wish::Is(value), _) => value.clone(),
+        (Wish::True, Some(kind)) if kind != "boolean" => schema.map_or(Value::Null, of_schema),
+        (Wish::True, _) => true.into(),
+        (Wish::False, Some("string")) => "".into(),
+        (Wish::False, Some("integer" | "number")) => 0.into(),
+        (Wish::False, Some("array")) => json!([]),
+        (Wish::False | Wish::Missing, _) => false.into(),
+        (Wish::IsNot(value), _) => another(value, schema),
+        (Wish::Has(item), Some("string")) => item.clone(),
+        (Wish::Has(item), _) => json!([item]),
+        (Wish::Lacks(_), Some("string")) => "".into(),
+        (Wish::Lacks(_), _) => json!([]),
+        (Wish::Length(length), Some("string")) => "x".repeat((*length).min(1000)).into(),
+        (Wish::Length(length), _) => vec![json!("one"); (*length).min(1000)].into(),
+    }
+}
+
+/// Any other value of the same type.
+fn another(value: &Value, schema: Option<&Value>) -> Value {
+    let choices = schema.and_then(|schema| schema.get("enum")?.as_array());
+    if let Some(other) = choices.and_then(|choices| choices.iter().find(|choice| *choice != value)) {
+        return other.clone();
+    }
+    match value {
+        Value::Bool(value) => (!value).into(),
+        Value::Number(number) => match number.as_i64() {
+            Some(whole) => whole.wrapping_add(1).into(),
+            None => (number.as_f64().unwrap_or_default() + 1.0).into(),
+        },
+        Value::String(text) => format!("not {text}").into(),
+        Value::Null => "something".into(),
+        Value::Array(_) | Value::Object(_) => Value::Null,
+    }
+}

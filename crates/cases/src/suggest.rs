@@ -1,0 +1,408 @@
+//! `--suggest`: cases for what no case reaches.
+//!
+//! Exploration gives an example conversation: which agents run in each turn, which fail, and what conditions answer. It
+//! becomes a case: each execution gets a stub, and what the conditions read in it is such that they have these answers. The
+//! case is held; it is suggested only if it reaches what it is for.
+
+use std::collections::{BTreeSet, HashMap};
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ensemble_core::explore::{Budget, End, ExecutionResult, ExploredExecution, Goal, examples};
+use ensemble_language::cases::{Case, Expect, Gives, Stub, Stubs, TestFile};
+use ensemble_language::condition::{Condition, Expression, Place, Wish, Wished};
+use ensemble_language::data::{Failure, FailureKind, JsonMap};
+use ensemble_language::ensemble::{Agent, AgentKind, Items};
+use ensemble_language::loader::flow;
+use ensemble_language::plan::Plan;
+use serde_json::{Value, json};
+
+use crate::coverage::{Gap, Reached};
+use crate::drive::Driver;
+use crate::examples::{fulfil, of_schema};
+use crate::judge::turns;
+use crate::suite::Sound;
+
+/// The number of states in which examples are looked for.
+const MAX_STATES: u64 = 20_000;
+
+/// A case that reaches what no case reaches.
+#[derive(Debug, Clone)]
+pub struct Suggestion {
+    /// The case.
+    pub case: Case,
+}
+
+/// Suggested cases.
+#[derive(Debug, Default)]
+pub struct Suggested {
+    /// The cases, each of which reaches something that no other one reaches.
+    pub cases: Vec<Suggestion>,
+    /// The gaps for which no case was found.
+    pub open: Vec<Gap>,
+}
+
+/// Cases for these gaps.
+pub fn suggest(sound: Sound<'_>, gaps: &[Gap], driver: &Driver) -> Suggested {
+    let plan = &sound.ensemble.plan;
+    let goals: BTreeSet<Goal> = gaps.iter().map(|gap| gap.goal).collect();
+    let found = examples(plan, &goals, Budget::of_states(MAX_STATES), &|| true);
+    let mut suggested = Suggested::default();
+    let mut reached = Reached::default();
+    let mut names: Vec<Arc<str>> = sound.file.cases.iter().map(|case| case.name.clone()).collect();
+    for gap in gaps {
+        if reached.has(gap.goal) {
+            continue;
+        }
+        let end = found
+            .iter()
+            .find(|(goal, _)| *goal == gap.goal)
+            .and_then(|(_, end)| end.as_ref());
+        let name = name_for(&told(plan, gap.goal), &names);
+        let found = end.and_then(|end| {
+            let mut cases = Prefer::BOTH
+                .into_iter()
+                .filter_map(|prefer| example(plan, end, name.clone(), prefer));
+            cases.find_map(|case| held(sound, case, gap.goal, driver))
+        });
+        match found {
+            Some((case, own)) => {
+                reached.join(&own);
+                names.push(case.name.clone());
+                suggested.cases.push(Suggestion { case });
+            }
+            None => suggested.open.push(gap.clone()),
+        }
+    }
+    suggested.open.retain(|gap| !reached.has(gap.goal));
+    suggested
+}
+
+/// What the case shows.
+fn told(plan: &Plan, goal: Goal) -> String {
+    let edge = |id, position| plan.incoming(id).map(|(_, edge)| edge).nth(position);
+    let from = |id, position| edge(id, position).map_or("", |edge| plan.name(edge.from));
+    match goal {
+        Goal::Execution(id) => format!("{} runs", plan.name(id)),
+        Goal::Start(id, position) => format!("{} starts {}", from(id, position), plan.name(id)),
+        Goal::Answer(id, position, answer) => {
+            let condition = edge(id, position).and_then(|edge| edge.condition.as_ref());
+            let words: Vec<&str> =
+                condition.map_or(Vec::new(), |condition| condition.text().split_whitespace().collect());
+            let of = format!("of {} on {}", plan.name(id), from(id, position));
+            format!("{} {of} is {answer}", words.join(" "))
+        }
+        Goal::Outcome(reason) => format!("ends as {reason}"),
+    }
+}
+
+fn name_for(told: &str, names: &[Arc<str>]) -> Arc<str> {
+    let mut name: Arc<str> = told.into();
+    let mut number = 2;
+    while names.contains(&name) {
+        name = format!("{told} ({number})").into();
+        number += 1;
+    }
+    name
+}
+
+/// The case with what happens in it as its expectation, and what it reaches.
+fn held(sound: Sound<'_>, mut case: Case, goal: Goal, driver: &Driver) -> Option<(Case, Reached)> {
+    let run = |case: &Case| {
+        let file = TestFile {
+            ensemble: sound.file.ensemble.clone(),
+            cases: vec![case.clone()],
+        };
+        let alone = Sound {
+            file: &file,
+            recorded: &[None],
+            ..sound
+        };
+        let tried = driver.run(alone, 0);
+        tried.conversation.filter(|_| tried.failures.is_empty())
+    };
+    let conversation = run(&case)?;
+    let mut reached = Reached::default();
+    reached.add(&sound.ensemble.plan, &conversation.records);
+    let reason = conversation.state.ended()?.completion_reason;
+    case.expect = Expect {
+        outcome: ensemble_language::cases::OUTCOMES
+            .into_iter()
+            .find(|outcome| *outcome == reason.as_str()),
+        turns: Some(turns(&conversation.records)),
+        ..Expect::default()
+    };
+    (reached.has(goal) && run(&case).is_some()).then_some((case, reached))
+}
+
+/// Which of two wishes for the same value counts. Exploration may ask again for what has not changed, and then assume
+/// another answer than before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Prefer {
+    First,
+    Last,
+}
+
+impl Prefer {
+    const BOTH: [Self; 2] = [Self::First, Self::Last];
+}
+
+/// The example as a case; `None`: it contains something for which there is no stub.
+fn example(plan: &Plan, end: &End, name: Arc<str>, prefer: Prefer) -> Option<Case> {
+    let mut example = Example {
+        plan,
+        prefer,
+        latest: HashMap::new(),
+        wishes: HashMap::new(),
+        ran: HashMap::new(),
+        input: None,
+        inputs: needed_inputs(plan),
+    };
+    for step in &end.path {
+        for assumed in &step.assumed {
+            for wished in Condition::wishes(&assumed.claim, assumed.answer) {
+                example.wish(&assumed.dependency, wished);
+            }
+        }
+        for ran in &step.runs {
+            example.run(ran)?;
+        }
+    }
+    Some(example.case(name))
+}
+
+/// Inputs that a run must be given.
+fn needed_inputs(plan: &Plan) -> JsonMap {
+    let inputs = plan.ensemble().inputs.iter().flatten();
+    let needed = inputs.filter(|input| input.default().is_none());
+    needed
+        .map(|input| (input.name.to_string(), of_schema(&input.schema)))
+        .collect()
+}
+
+/// An agent, and which of its executions.
+type Executed = (Arc<str>, u32);
+
+struct Example<'p> {
+    plan: &'p Plan,
+    prefer: Prefer,
+    /// The latest execution of each agent that succeeded.
+    latest: HashMap<Arc<str>, u32>,
+    wishes: HashMap<Executed, Vec<Wished>>,
+    ran: HashMap<Arc<str>, Vec<ExploredExecution>>,
+    input: Option<Value>,
+    inputs: JsonMap,
+}
+
+impl Example<'_> {
+    /// Notes what a value should be that is read now.
+    fn wish(&mut self, dependency: &Arc<str>, mut wished: Wished) {
+        let agent = match wished.of {
+            Place::Output => dependency.clone(),
+            Place::Outputs | Place::Context => {
+                let agents = &self.plan.ensemble().agents;
+                let key = wished.path.first().cloned().unwrap_or_default();
+                let named = agents.iter().find(|agent| match wished.of {
+                    Place::Context => **agent.state_key() == *key,
+                    _ => *agent.name == *key,
+                });
+                match named {
+                    Some(agent) => {
+                        wished.path.remove(0);
+                        agent.name.clone()
+                    }
+                    // A key that an output writes into the context.
+                    None => dependency.clone(),
+                }
+            }
+            Place::Input => {
+                let mut input = Value::Null;
+                fulfil(&mut input, &[], &wished.wish, Some(&json!({"type": "string"})));
+                self.input = Some(input);
+                return;
+            }
+            Place::Inputs => return self.wish_of_input(&wished),
+        };
+        if let Some(execution) = self.latest.get(&agent) {
+            let wishes = self.wishes.entry((agent, *execution)).or_default();
+            let known = wishes.iter_mut().find(|known| known.path == wished.path);
+            match (known, self.prefer) {
+                (None, _) => wishes.push(wished),
+                (Some(known), Prefer::Last) => *known = wished,
+                (Some(_), Prefer::First) => {}
+            }
+        }
+    }
+
+    fn wish_of_input(&mut self, wished: &Wished) {
+        let input = wished.path.first().and_then(|name| self.plan.ensemble().input(name));
+        let schema = input.map(|input| json!({"properties": {&*input.name: input.schema}}));
+        let mut inputs = Value::Object(std::mem::take(&mut self.inputs));
+        fulfil(&mut inputs, &wished.path, &wished.wish, schema.as_ref());
+        if let Value::Object(inputs) = inputs {
+            self.inputs = inputs;
+        }
+    }
+
+    /// Notes an execution. `None`: there is no stub for it.
+    fn run(&mut self, ran: &ExploredExecution) -> Option<()> {
+        let agent = self.plan.agent(self.plan.id(&ran.agent)?);
+        let is_question = matches!(agent.kind, AgentKind::Input(_));
+        if ran.spends_budget || is_question && ran.result == ExecutionResult::Failed {
+            return None;
+        }
+        if let Some(Items::Expression(text)) = agent.for_each.as_ref().map(|each| &each.items) {
+            let (of, path) = Expression::place(text)?;
+            let wish = Wish::Is(json!(["one"]));
+            self.wish(&ran.agent, Wished { of, path, wish });
+        }
+        if ran.result == ExecutionResult::Succeeded {
+            self.latest.insert(ran.agent.clone(), ran.execution);
+        }
+        self.ran.entry(ran.agent.clone()).or_default().push(ran.clone());
+        Some(())
+    }
+
+    fn case(self, name: Arc<str>) -> Case {
+        let (mut answers, mut stubs) = (Vec::new(), Vec::new());
+        for agent in &self.plan.ensemble().agents {
+            let Some(ran) = self.ran.get(&agent.name) else { continue };
+            if let AgentKind::Input(input) = &agent.kind {
+                let answered = ran.iter().filter(|ran| ran.result == ExecutionResult::Succeeded);
+                let given: Vec<Value> = answered.map(|ran| self.answer(agent, ran, &input.choices)).collect();
+                if !given.is_empty() {
+                    answers.push((agent.name.clone(), one_or_all(&given).cloned().unwrap_or(given.into())));
+                }
+                continue;
+            }
+            let each: Vec<Stub> = ran.iter().map(|ran| self.stub(agent, ran)).collect();
+            let stub = one_or_all(&each).cloned();
+            stubs.push((agent.name.clone(), stub.map_or(Stubs::Each(each), Stubs::Always)));
+        }
+        Case {
+            name,
+            input: self.input.and_then(|input| Some(input.as_str()?.into())),
+            inputs: self.inputs,
+            answers,
+            stubs,
+            from: None,
+            live: false,
+            repeat: NonZeroU32::MIN,
+            pass_rate: 1.0,
+            expect: Expect::default(),
+        }
+    }
+
+    fn wishes(&self, ran: &ExploredExecution) -> &[Wished] {
+        self.wishes
+            .get(&(ran.agent.clone(), ran.execution))
+            .map_or(&[], Vec::as_slice)
+    }
+
+    fn answer(&self, agent: &Agent, ran: &ExploredExecution, choices: &[String]) -> Value {
+        let mut output = json!({"response": choices.first().map_or("yes", String::as_str)});
+        let spoken = match choices {
+            [] => json!({"properties": {"response": {"type": "string"}}}),
+            choices => json!({"properties": {"response": {"enum": choices}}}),
+        };
+        for wished in self.wishes(ran) {
+            let schema = agent.output_schema.as_ref().unwrap_or(&spoken);
+            fulfil(&mut output, &wished.path, &wished.wish, Some(schema));
+        }
+        match output.as_object() {
+            Some(map) if map.len() == 1 => map.values().next().cloned().unwrap_or(output),
+            _ => output,
+        }
+    }
+
+    fn stub(&self, agent: &Agent, ran: &ExploredExecution) -> Stub {
+        let gives = match ran.result {
+            ExecutionResult::Succeeded => self.output(agent, ran),
+            _ => Gives::Fail(Failure::new(FailureKind::Reported, "it failed")),
+        };
+        Stub {
+            gives,
+            delay: Duration::ZERO,
+        }
+    }
+
+    fn output(&self, agent: &Agent, ran: &ExploredExecution) -> Gives {
+        let wishes = self.wishes(ran);
+        if wishes.is_empty() && agent.output_schema.is_none() && ran.requests.is_none() {
+            return Gives::Text(format!("from {}", agent.name));
+        }
+        let mut output = agent.output_schema.as_ref().map_or_else(|| json!({}), of_schema);
+        for wished in wishes {
+            let whole = json!({"properties": {"response": {"type": "string"}}});
+            let schema = agent.output_schema.as_ref().unwrap_or(&whole);
+            fulfil(&mut output, &wished.path, &wished.wish, Some(schema));
+        }
+        if let (Some(target), Value::Object(output)) = (&ran.requests, &mut output) {
+            output.insert("agent_requests".to_owned(), json!([{"target_agent": target}]));
+        }
+        match output {
+            // An execution has an output with at least one key.
+            Value::Object(map) if map.is_empty() => Gives::Text(format!("from {}", agent.name)),
+            output => Gives::Json(output),
+        }
+    }
+}
+
+/// The first of them, if all are the same.
+fn one_or_all<T: PartialEq>(all: &[T]) -> Option<&T> {
+    let first = all.first()?;
+    all.iter().all(|one| one == first).then_some(first)
+}
+
+/// The case as an item of `cases`, each line after `indent` spaces.
+pub fn yaml(case: &Case, indent: usize) -> String {
+    let margin = " ".repeat(indent);
+    let mut text = format!("{margin}- name: {}\n", flow(&json!(case.name)));
+    let mut line = |text_: String| text.push_str(&format!("{margin}  {text_}\n"));
+    if let Some(input) = &case.input {
+        line(format!("input: {}", flow(&json!(input))));
+    }
+    if !case.inputs.is_empty() {
+        line(format!("inputs: {}", flow(&json!(case.inputs))));
+    }
+    if !case.answers.is_empty() {
+        line("answers:".to_owned());
+        for (agent, answer) in &case.answers {
+            line(format!("  {}: {}", flow(&json!(agent)), flow(answer)));
+        }
+    }
+    if !case.stubs.is_empty() {
+        line("stubs:".to_owned());
+        for (agent, stubs) in &case.stubs {
+            let stubs = match stubs {
+                Stubs::Always(stub) => stub_json(stub),
+                Stubs::Each(each) => each.iter().map(stub_json).collect(),
+            };
+            line(format!("  {}: {}", flow(&json!(agent)), flow(&stubs)));
+        }
+    }
+    line("expect:".to_owned());
+    if let Some(outcome) = case.expect.outcome {
+        line(format!("  outcome: {outcome}"));
+    }
+    let spelt = |turn: &Vec<Arc<str>>| match turn.as_slice() {
+        [one] => json!(one),
+        several => json!(several),
+    };
+    let turns: Value = case.expect.turns.iter().flatten().map(spelt).collect();
+    line(format!("  turns: {}", flow(&turns)));
+    text
+}
+
+fn stub_json(stub: &Stub) -> Value {
+    match &stub.gives {
+        Gives::Text(text) => json!(text),
+        Gives::Json(value) => json!({"json": value}),
+        Gives::Fail(failure) => json!({"fail": failure.error}),
+        Gives::Parts(parts) => {
+            let parts = parts.iter().map(|(key, stub)| (key.to_string(), stub_json(stub)));
+            json!({"parts": parts.collect::<JsonMap>()})
+        }
+    }
+}

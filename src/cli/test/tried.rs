@@ -1,0 +1,24 @@
+//! A case that was tried.
+
+use ensemble_cases::drive::Tried;
+use ensemble_cases::judge::Failure;
+use ensemble_cases::suite::Sound;
+use ensemble_core::explore::{Budget, Exploration, explore};
+
+/// The number of states that are explored for `--coverage`.
+const MAX_STATES: u64 = 20_000;
+
+/// A case that was tried.
+pub(super) struct CaseTried {
+    /// Which case of the file it is.
+    pub(super) at: usize,
+    pub(super) tried: Tried,
+    pub(super) seconds: f64,
+    /// The expectations that were rewritten.
+    pub(super) updated: Vec<Failure>,
+}
+
+/// What the ensemble can do.
+pub(super) fn explored(sound: Sound<'_>) -> Exploration {
+    explore(&sound.ensemble.plan, Budget::of_states(MAX_STATES))
+}
