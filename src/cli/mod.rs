@@ -171,10 +171,13 @@ fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliErro
         Command::Models(command) => models::models(&command, surroundings),
         Command::Trust(args) => trust::trust(&args, surroundings),
         Command::Schema(args) => {
-            use ensemble_language::loader::schema::{SCHEMA, TEST_SCHEMA};
-            match args.skill {
-                true => surroundings.print(ensemble_mcp::skill::SKILL),
-                false => surroundings.print_as(args::OutputForm::Json, if args.tests { TEST_SCHEMA } else { SCHEMA }),
+            use ensemble_language::loader::schema::{SCHEMA, TEST_SCHEMA, of_config};
+            let json = |text: &str| surroundings.print_as(args::OutputForm::Json, text);
+            match &args {
+                args if args.skill => surroundings.print(ensemble_mcp::skill::SKILL),
+                args if args.tests => json(TEST_SCHEMA),
+                args if args.config => json(&of_config()),
+                _ => json(SCHEMA),
             }
             Ok(exit::SUCCESS)
         }

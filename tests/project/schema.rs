@@ -6,7 +6,7 @@ use crate::support::Workspace;
 use crate::support::blocks::blocks;
 use crate::support::files::{project, read};
 use jsonschema::Validator;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 fn validator() -> Validator {
     validator_of(&["schema"])
@@ -49,6 +49,27 @@ fn it_is_the_one_that_is_published() {
     assert_eq!(printed, read("docs/schema/ensemble.schema.json"));
     let printed = Workspace::new().run(["schema", "--tests"]).expect_code(0).stdout;
     assert_eq!(printed, read("docs/schema/test.schema.json"));
+}
+
+#[test]
+fn every_configuration_of_the_reference_is_accepted() {
+    let validator = validator_of(&["schema", "--config"]);
+    let mut count = 0;
+    for block in blocks("docs/language.md") {
+        let config = match block.ensemble() {
+            None if block.is("settings") => block.text.clone(),
+            None => continue,
+            // A configuration has the same profiles as an ensemble.
+            Some(ensemble) => match yaml(&ensemble).get("model_profiles") {
+                Some(profiles) => json!({"model_profiles": profiles}).to_string(),
+                None => continue,
+            },
+        };
+        assert_eq!(complaints(&validator, &config), [""; 0], "{}", block.place);
+        count += 1;
+    }
+    assert!(count > 3, "{count} configurations");
+    assert_ne!(complaints(&validator, "validate: {levels: {W999: off}}"), [""; 0]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ensemble_core::explore::{Budget, explore_while};
 use ensemble_language::diagnostic::{Diagnostic, Severity};
 use ensemble_language::ensemble::Ensemble;
-use ensemble_language::loader::schema::{SCHEMA, TEST_SCHEMA};
+use ensemble_language::loader::schema::{SCHEMA, TEST_SCHEMA, of_config};
 use ensemble_language::loader::{codes, explain, load};
 use ensemble_language::source::Source;
 use ensemble_reports::report::diagnostics;
@@ -65,7 +65,10 @@ pub(crate) fn schema(mut arguments: Arguments) -> Result<Said, String> {
         "skill" => Ok(Said::Text(SKILL.to_owned())),
         "json" => Ok(Said::Text(SCHEMA.to_owned())),
         "tests" => Ok(Said::Text(TEST_SCHEMA.to_owned())),
-        other => Err(format!("there is no form `{other}`; expected skill, json or tests")),
+        "config" => Ok(Said::Text(of_config())),
+        other => Err(format!(
+            "there is no form `{other}`; expected skill, json, tests or config"
+        )),
     }
 }
 

@@ -126,7 +126,7 @@ fn defined(name: &str) -> (&'static str, Value, Value, Effect) {
         "schema" => (
             "Tells how ensembles are written. Read the form `skill` before you write or change an ensemble; `json` is the \
              complete JSON Schema of ensemble files, `tests` that of test files.",
-            json!({"form": {"type": "string", "enum": ["skill", "json", "tests"], "default": "skill"}}),
+            json!({"form": {"type": "string", "enum": ["skill", "json", "tests", "config"], "default": "skill"}}),
             json!([]),
             Effect::Reads,
         ),

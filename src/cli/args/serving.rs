@@ -33,6 +33,9 @@ pub(crate) struct SchemaArgs {
     #[arg(long)]
     pub tests: bool,
     /// Print a text that teaches a model to write ensembles (SKILL.md) instead
-    #[arg(long, conflicts_with = "tests")]
+    #[arg(long, conflicts_with_all = ["tests", "config"])]
     pub skill: bool,
+    /// Print the schema of .ensemble/config.yaml instead
+    #[arg(long, conflicts_with = "tests")]
+    pub config: bool,
 }
