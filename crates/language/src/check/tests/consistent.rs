@@ -332,4 +332,6 @@ fn requests_of_prepared_replies() {
     assert_eq!(asks("helper", may), [""; 0]);
     assert_eq!(asks("helpr", may), ["W047 a"]);
     assert_eq!(asks("helper", "max_iterations: 3"), ["W047 a"]);
+    let parts = format!("{may}, for_each: {{times: 2}}");
+    assert_eq!(asks("helper", &parts), ["W047 a"]);
 }
