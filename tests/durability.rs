@@ -6,6 +6,7 @@ mod support;
 mod durability {
     mod crash;
     mod faults;
+    mod fixing;
     mod interruptions;
     mod links;
     mod odd_machines;
