@@ -19,6 +19,10 @@ use ensemble_language::plan::{AgentId, Plan};
 
 pub(super) type StateId = usize;
 
+/// The number of states ahead of which the position is kept, each some ten kilobytes. The position of another one is
+/// found by performing its path once more.
+const MOST_POSITIONS: usize = 250;
+
 /// The state of the walk.
 pub(super) struct Walk<'w> {
     world: &'w World,
@@ -27,7 +31,9 @@ pub(super) struct Walk<'w> {
     ids: HashMap<Box<[u8]>, StateId>,
     arrivals: Vec<Arrival>,
     /// The states to examine, by the number of executions on the path to them.
-    ahead: BTreeMap<u32, Vec<(StateId, Position)>>,
+    ahead: BTreeMap<u32, Vec<(StateId, Option<Position>)>>,
+    /// The number of positions in `ahead`.
+    kept: usize,
     pub ends: BTreeMap<Class, Candidate>,
     most: Vec<u32>,
     left_out: Vec<Option<String>>,
@@ -104,7 +110,8 @@ impl<'w> Walk<'w> {
                 fewest_turns: 0,
                 most_turns: 0,
             }],
-            ahead: BTreeMap::from([(0, vec![(0, start)])]),
+            ahead: BTreeMap::from([(0, vec![(0, Some(start))])]),
+            kept: 1,
             ends: BTreeMap::new(),
             most: vec![0; world.plan.len()],
             left_out: vec![None; world.plan.len()],
@@ -132,6 +139,10 @@ impl<'w> Walk<'w> {
                 if self.has_found_all() {
                     return;
                 }
+                self.kept -= usize::from(position.is_some());
+                let Some(position) = position.or_else(|| self.position_at(id)) else {
+                    continue;
+                };
                 if let Err(limit) = self.look_around(id, &position) {
                     self.coverage.stopped_by = Some(limit);
                     self.coverage.complete_below = Some(executions);
@@ -239,6 +250,8 @@ impl<'w> Walk<'w> {
         });
         let executions = self.note_executions(&position.state);
         self.note_who_has_not_run(&position.state, fewest, id);
+        let position = (self.kept < MOST_POSITIONS).then_some(position);
+        self.kept += usize::from(position.is_some());
         self.ahead.entry(executions).or_default().push((id, position));
     }
 
@@ -330,6 +343,18 @@ impl<'w> Walk<'w> {
         }
         rows.reverse();
         rows
+    }
+
+    /// The position to which a shortest path to this state leads.
+    fn position_at(&self, state: StateId) -> Option<Position> {
+        let mut position = Position::start(self.world);
+        for row in self.rows_to(state) {
+            let Next::Turn(next) = position.step(self.world, &Choices::prescribed(row)).0 else {
+                return None;
+            };
+            position = *next;
+        }
+        Some(position)
     }
 
     /// The steps on a shortest path to this state.
