@@ -184,8 +184,11 @@ fn completions_are_offered_in_lists_and_maps_that_are_begun() {
         ),
         ("    input: {prompt: x, ‸\n  - name: c\n", "choices"),
         // Brackets that an earlier line has opened.
-        ("    script: b.rhai\n    depends_on: [\n      ‸", "a"),
-        ("    script: b.rhai\n    depends_on: [a,\n      ‸\n  - name: c\n", "a"),
+        ("    script: b.rhai\n  - name: c\n    depends_on: [\n      ‸", "a"),
+        (
+            "    script: b.rhai\n  - name: c\n    depends_on: [b,\n      ‸\n  - name: d\n",
+            "a",
+        ),
         ("    input: {prompt: x,\n      ‸\n  - name: c\n", "choices"),
         ("    script: b.rhai\n  ‸", "name"),
         (
