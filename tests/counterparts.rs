@@ -5,6 +5,7 @@ mod support;
 
 mod counterparts {
     mod browser;
+    mod designer;
     mod editor;
     mod fakellm;
     mod lsp;

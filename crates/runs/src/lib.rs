@@ -45,6 +45,7 @@ pub mod prepare;
 pub mod project;
 mod ready;
 pub mod recorded;
+pub mod replaced;
 pub mod replay;
 mod reuse;
 mod reused;
