@@ -69,7 +69,7 @@ fn run(args: &ServeArgs) -> Result<(), String> {
     std::env::set_current_dir(&folder).map_err(|error| format!("cannot change to {}: {error}", folder.display()))?;
     let project = Project::of_process();
     let trust = project.trust.clone().or_everything(args.trust);
-    let engine = Remote::at(&args.ingress).map_err(|error| error.to_string())?;
+    let engine = Remote::at(&args.ingress).map_err(|error| error.to_string())?.patient();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("cannot start the runtime: {error}"))?;
     runtime.block_on(async {
