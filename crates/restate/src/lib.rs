@@ -2,6 +2,7 @@
 //!
 //! - [`run::Run`] drives a run: a workflow that folds the same events by the same resolver as a run on one machine.
 //! - [`execution::Execution`] performs an execution: a durable call, which any worker takes up.
+//! - [`peers::Peers`] are the other workers: a call that comes to another worker is not begun a second time.
 //! - [`index::Index`] knows the ids of runs.
 //! - [`serve::serve`] offers all three to the engine.
 //!
@@ -10,6 +11,7 @@
 
 pub mod execution;
 pub mod index;
+pub mod peers;
 pub mod run;
 pub mod serve;
 pub mod worker;

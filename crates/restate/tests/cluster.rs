@@ -23,7 +23,7 @@ use serde_json::Value;
 
 use support::cluster::{Cluster, NODES, WORKERS, patient, start};
 use support::compare::{folded, here, told, without_attempts};
-use support::in_a_network;
+use support::{PATIENCE, in_a_network};
 
 /// How many runs; `ENSEMBLE_CAMPAIGN=1000` asks for more.
 const USUAL: usize = 20;
@@ -73,6 +73,11 @@ echo \"{\\\"n\\\": $ENSEMBLE_EXECUTION}\"
 #[test]
 fn killed_nodes_and_workers_lose_nothing_and_repeat_nothing_that_had_ended() {
     in_a_network("campaign");
+}
+
+#[test]
+fn a_call_that_comes_to_another_worker_is_not_begun_a_second_time() {
+    in_a_network("moved");
 }
 
 fn asked() -> usize {
@@ -152,6 +157,53 @@ async fn kill(cluster: &mut Cluster, count: &Count) -> (usize, usize) {
         }
     }
     (nodes, workers)
+}
+
+/// Waits until something holds.
+async fn until(what: &str, holds: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < PATIENCE, "not before the test gave up: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "`a_call_that_comes_to_another_worker_is_not_begun_a_second_time` starts it in a network of its own"]
+async fn moved() {
+    let slow = "name: slow\nagents: [{name: a, script: slow.sh}]\n";
+    let script =
+        "cat > /dev/null; echo begin >> ledger; until [ -e go ]; do sleep 0.02; done; echo end >> ledger; echo '{}'\n";
+    let mut cluster = Cluster::start(&[("slow.yaml", slow), ("slow.sh", script)]).await;
+    let (folder, runs, remote) = (cluster.path(), cluster.runs(), patient());
+    let given = |at: usize| cluster.balancer.given[at].load(Ordering::SeqCst);
+
+    // The connection is lost and the worker is not: the second one waits for what the first one does.
+    cluster.balancer.move_to(0);
+    start(&runs, "slow.yaml", &id(0)).await;
+    until("the script begins", || ledger(&folder).len() == 1).await;
+    let before = given(1);
+    cluster.balancer.move_to(1);
+    until("the second worker is called", || given(1) > before).await;
+    std::fs::write(folder.join("go"), "").expect("a file");
+    remote.ended(&id(0)).await.expect("it ends");
+    assert_eq!(ledger(&folder), ["begin", "end"]);
+
+    // The worker is lost too: the second one begins.
+    std::fs::remove_file(folder.join("go")).expect("the file was there");
+    std::fs::remove_file(folder.join("ledger")).expect("the file was there");
+    cluster.balancer.move_to(0);
+    start(&runs, "slow.yaml", &id(1)).await;
+    until("the script begins", || ledger(&folder).len() == 1).await;
+    let before = given(1);
+    cluster.balancer.move_to(1);
+    until("the second worker is called", || given(1) > before).await;
+    cluster.kill_worker(0, Duration::ZERO).await;
+    until("the second worker begins", || ledger(&folder).len() == 2).await;
+    std::fs::write(folder.join("go"), "").expect("a file");
+    remote.ended(&id(1)).await.expect("it ends");
+    let sent = remote.records(&id(1), 0).await.expect("its records");
+    assert!(sent.lines.contains("\"completed\""), "{}", sent.lines);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -236,6 +288,7 @@ async fn campaign() {
         }
     }
     let given: Vec<usize> = cluster
+        .balancer
         .given
         .iter()
         .map(|given| given.load(Ordering::Relaxed))

@@ -12,6 +12,7 @@ use ensemble_remote::Remote;
 use ensemble_runs::Runs;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream as Connection};
+use tokio::sync::Notify;
 
 use super::{INGRESS, PATIENCE, engine_binary, folder_with, register, runs_of, start_with, wait_for, worker};
 
@@ -48,8 +49,8 @@ pub(crate) struct Cluster {
     workers: Vec<Child>,
     folder: tempfile::TempDir,
     data: tempfile::TempDir,
-    /// How many connections each worker was given.
-    pub(crate) given: Arc<[AtomicUsize; WORKERS]>,
+    /// What the engine takes for the only worker.
+    pub(crate) balancer: Arc<Balancer<WORKERS>>,
 }
 
 impl Drop for Cluster {
@@ -62,29 +63,58 @@ impl Drop for Cluster {
 }
 
 /// Gives each connection to the next port at which somebody listens.
-fn balance<const N: usize>(listener: TcpListener, ports: [u16; N]) -> Arc<[AtomicUsize; N]> {
-    let given: Arc<[AtomicUsize; N]> = Arc::new(std::array::from_fn(|_| AtomicUsize::new(0)));
-    let counted = given.clone();
-    tokio::spawn(async move {
-        let mut next = 0;
-        while let Ok((mut from, _)) = listener.accept().await {
-            next += 1;
-            let counted = counted.clone();
-            tokio::spawn(async move {
-                for at in (next..next + N).map(|at| at % N) {
-                    let Ok(mut to) = Connection::connect(("127.0.0.1", ports[at])).await else {
-                        continue;
-                    };
-                    counted[at].fetch_add(1, Ordering::Relaxed);
-                    let _ = (from.set_nodelay(true), to.set_nodelay(true));
-                    // It ends when one of the two is lost, which the other hears then.
-                    let _ = copy_bidirectional(&mut from, &mut to).await;
-                    return;
-                }
-            });
+pub(crate) struct Balancer<const N: usize> {
+    /// How many connections each was given.
+    pub(crate) given: [AtomicUsize; N],
+    /// Who alone is given connections, where that is one.
+    only: AtomicUsize,
+    cut: Notify,
+}
+
+impl<const N: usize> Balancer<N> {
+    fn start(listener: TcpListener, ports: [u16; N]) -> Arc<Self> {
+        let balancer = Arc::new(Self {
+            given: std::array::from_fn(|_| AtomicUsize::new(0)),
+            only: AtomicUsize::new(N),
+            cut: Notify::new(),
+        });
+        let shared = balancer.clone();
+        tokio::spawn(async move {
+            let mut next = 0;
+            while let Ok((from, _)) = listener.accept().await {
+                next += 1;
+                tokio::spawn(shared.clone().carry(from, next, ports));
+            }
+        });
+        balancer
+    }
+
+    async fn carry(self: Arc<Self>, mut from: Connection, next: usize, ports: [u16; N]) {
+        let only = self.only.load(Ordering::SeqCst);
+        for at in (next..next + N).map(|at| at % N) {
+            if only < N && only != at {
+                continue;
+            }
+            let cut = self.cut.notified();
+            let Ok(mut to) = Connection::connect(("127.0.0.1", ports[at])).await else {
+                continue;
+            };
+            self.given[at].fetch_add(1, Ordering::SeqCst);
+            let _ = (from.set_nodelay(true), to.set_nodelay(true));
+            // When one of the two is lost, the other hears of it.
+            tokio::select! {
+                _ = copy_bidirectional(&mut from, &mut to) => {}
+                () = cut => {}
+            }
+            return;
         }
-    });
-    given
+    }
+
+    /// From now on only this one is given connections, and those that are there are lost.
+    pub(crate) fn move_to(&self, at: usize) {
+        self.only.store(at, Ordering::SeqCst);
+        self.cut.notify_waiters();
+    }
 }
 
 impl Cluster {
@@ -94,14 +124,14 @@ impl Cluster {
         let data = tempfile::tempdir().expect("a folder");
         std::fs::write(data.path().join("node.toml"), NODE).expect("a file");
         let listen = async |port: u16| TcpListener::bind(("127.0.0.1", port)).await.expect("the port is free");
-        balance(listen(8080).await, INGRESSES);
-        let given = balance(listen(9080).await, LISTEN);
+        Balancer::start(listen(8080).await, INGRESSES);
+        let balancer = Balancer::start(listen(9080).await, LISTEN);
         let mut cluster = Self {
             nodes: Vec::new(),
             workers: LISTEN.iter().map(|port| worker(folder.path(), *port)).collect(),
             folder,
             data,
-            given,
+            balancer,
         };
         cluster.nodes = (0..NODES).map(|at| cluster.node(at)).collect();
         for port in LISTEN {
