@@ -108,7 +108,8 @@ impl RemoteError {
     /// Is it of a kind that passes when a lost node of the engine is replaced?
     fn may_pass(&self) -> bool {
         match self {
-            Self::Unreachable { .. } => true,
+            // A node that has just started knows no workers yet.
+            Self::Unreachable { .. } | Self::NoWorkers(_) => true,
             Self::Refused { status, .. } => matches!(status, 502..=504),
             _ => false,
         }
@@ -178,6 +179,8 @@ impl Remote {
     /// # Errors
     /// The engine cannot be reached or refuses.
     pub async fn records(&self, id: &str, from: u64) -> Result<Records, RemoteError> {
+        // A run inside a run has its place in its id.
+        let id = id.replace('/', "%2F");
         self.call(&format!("{RUNS}/{id}/records"), &from).await
     }
 
@@ -223,6 +226,7 @@ impl Remote {
     /// # Errors
     /// The engine cannot be reached or refuses.
     pub async fn is_over(&self, id: &str) -> Result<bool, RemoteError> {
+        let id = id.replace('/', "%2F");
         let brief: Option<Brief> = self.call(&format!("{RUNS}/{id}/brief"), &()).await?;
         let outcome = brief.and_then(|brief| brief.outcome);
         Ok(outcome.is_some_and(|outcome| outcome != CompletionReason::WaitingForInput))
@@ -314,9 +318,21 @@ impl Remote {
         inner: &'a InnerLines,
     ) -> BoxFuture<'a, Result<(), RemoteError>> {
         Box::pin(async move {
+            let sent = match &inner.run {
+                Some(id) => self.records(id, 0).await?,
+                None => Records {
+                    lines: inner.lines.clone(),
+                    inside: inner.inside.clone(),
+                    ..Records::default()
+                },
+            };
+            if sent.lines.is_empty() {
+                // It was called, and has not begun.
+                return Ok(());
+            }
             let inside = run.create_inside(&inner.name, &inner.ensemble).await?;
-            self.write(&*inside, &self.decoded(&inner.lines)?).await?;
-            for inner in &inner.inside {
+            self.write(&*inside, &self.decoded(&sent.lines)?).await?;
+            for inner in &sent.inside {
                 self.write_inside(&*inside, inner).await?;
             }
             Ok(())

@@ -10,6 +10,9 @@ use ensemble_remote::{Remote, RemoteError};
 /// What is answered to a request: a status and a body, or nothing.
 type Reply = Option<(u16, &'static str)>;
 
+/// What a node says that knows no workers.
+const NO_WORKERS: &str = "{\"message\": \"service 'EnsembleRun' not found\"}";
+
 /// A server that gives these answers, one to each request; the last one again and again. How many requests it had.
 fn server(replies: &'static [Reply]) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -44,11 +47,17 @@ fn remote(address: SocketAddr) -> Remote {
 
 #[tokio::test]
 async fn an_engine_that_has_answered_is_waited_for() {
-    let (address, requests) = server(&[Some((200, "null")), None, Some((503, "{}")), Some((200, "null"))]);
+    let (address, requests) = server(&[
+        Some((200, "null")),
+        None,
+        Some((503, "{}")),
+        Some((404, NO_WORKERS)),
+        Some((200, "null")),
+    ]);
     let remote = remote(address);
     assert!(!remote.is_over("a").await.expect("the first answer"));
-    assert!(!remote.is_over("a").await.expect("the answer after two that are none"));
-    assert_eq!(requests.load(Ordering::SeqCst), 4);
+    assert!(!remote.is_over("a").await.expect("the answer after three that are none"));
+    assert_eq!(requests.load(Ordering::SeqCst), 5);
 }
 
 #[tokio::test]
@@ -63,6 +72,14 @@ async fn an_address_at_which_nobody_ever_answered_is_told_at_once() {
     let (address, requests) = server(&[None, Some((200, "null"))]);
     let error = remote(address).is_over("a").await.expect_err("nobody answers");
     assert!(matches!(error, RemoteError::Unreachable { .. }), "{error}");
+    assert_eq!(requests.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn an_engine_without_workers_is_told_at_once() {
+    let (address, requests) = server(&[Some((404, NO_WORKERS))]);
+    let error = remote(address).is_over("a").await.expect_err("there are no workers");
+    assert!(matches!(error, RemoteError::NoWorkers(_)), "{error}");
     assert_eq!(requests.load(Ordering::SeqCst), 1);
 }
 

@@ -5,16 +5,19 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ensemble_core::conversation::{ConversationState, Event};
+use ensemble_core::conversation::{ConversationState, Event, Record};
+use ensemble_core::executor::Clock;
 use ensemble_language::source::Source;
 use ensemble_remote::Remote;
-use ensemble_remote::protocol::{Done, InnerLines, Records, StartRun, Work, lines};
+use ensemble_remote::protocol::{Done, InnerEnded, InnerLines, InnerWanted, Records, StartRun, Work, lines};
+use ensemble_runs::elsewhere::{Elsewhere, InnerStart};
 use ensemble_runs::prepare::prepare_text;
 use ensemble_runs::steps::records_for;
 use ensemble_runs::{Prepared, RunOptions, Runs};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+use crate::children::Children;
 use crate::peers::{Asked, Claim, Peers};
 
 /// The most runs whose states are kept between two executions.
@@ -198,8 +201,10 @@ impl Worker {
 
     async fn performed(&self, work: &Work) -> Result<Done, String> {
         let (known, state) = self.state_for(work).await?;
+        let start = known.start.clone();
+        let models = start.inside.as_ref().unwrap_or(&start.started.models);
         let mut options = RunOptions {
-            models: known.start.started.models.clone(),
+            models: models.clone(),
             allowed_tools: known.start.allowed_tools.clone(),
             denied_tools: known.start.denied_tools.clone(),
             ..RunOptions::default()
@@ -210,12 +215,59 @@ impl Worker {
         if let Some(answer) = &work.answer {
             options.answers.insert(&*work.agent, answer.clone());
         }
-        let performed = self.0.runs.perform(known.prepared, state, options).await;
-        let performed = performed.map_err(|error| error.to_string())?;
+        let (children, mut wanted) = Children::of(&work.agent, self.ended_inside(work).await?);
+        let children = Arc::new(children);
+        let driven: Arc<dyn Elsewhere> = children.clone();
+        let performed = tokio::select! {
+            performed = self.0.runs.perform(known.prepared, state, options, Some(driven)) => performed,
+            Some(wanted) = wanted.recv() => {
+                let wants = Some(Box::new(self.wanted(wanted, &start)?));
+                return Ok(Done { wants, ..Done::default() });
+            }
+        };
+        let mut performed = performed.map_err(|error| error.to_string())?;
+        children.set_times(&mut performed.records);
         Ok(Done {
             lines: lines(&performed.records),
             inside: performed.inside.iter().map(InnerLines::of).collect(),
-            error: None,
+            ..Done::default()
+        })
+    }
+
+    /// The runs of the execution's inner ensemble that have ended.
+    async fn ended_inside(&self, work: &Work) -> Result<Vec<(String, Vec<Record>)>, String> {
+        let mut ended = Vec::new();
+        for InnerEnded { name, run } in &work.inner {
+            let sent = self.0.engine.records(run, 0).await;
+            let sent = sent.and_then(|sent| self.0.engine.decoded(&sent.lines));
+            ended.push((name.clone(), sent.map_err(|error| error.to_string())?));
+        }
+        Ok(ended)
+    }
+
+    /// The run of an inner ensemble, as a workflow is given it.
+    fn wanted(&self, wanted: InnerStart, outer: &StartRun) -> Result<InnerWanted, String> {
+        let root = self.0.runs.project().folder.clone();
+        let (file, root) = (
+            wanted.file.canonicalize().unwrap_or(wanted.file),
+            root.canonicalize().unwrap_or(root),
+        );
+        let outside = || format!("{} is not in the folder that workers serve", file.display());
+        let file = file
+            .strip_prefix(&root)
+            .ok()
+            .and_then(|file| file.to_str())
+            .ok_or_else(outside)?;
+        Ok(InnerWanted {
+            name: wanted.name,
+            start: StartRun {
+                at: self.0.runs.host().now(),
+                ensemble: wanted.ensemble,
+                file: file.to_owned(),
+                started: wanted.started,
+                inside: Some(outer.inside.as_ref().unwrap_or(&outer.started.models).clone()),
+                ..outer.clone()
+            },
         })
     }
 
