@@ -1,6 +1,6 @@
 //! One runner for each agent: here every kind gets what it needs from outside.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -38,6 +38,8 @@ pub(crate) struct ReadyAgents {
     pub(crate) runners: Vec<Arc<dyn Runner>>,
     /// Agents that a simulated model answers for.
     pub(crate) simulated: Vec<Arc<str>>,
+    /// Does one of them ask a person, or an agent of an inner ensemble?
+    pub(crate) asks: bool,
     /// Servers of tools, to be closed when the run is over.
     pub(crate) servers: Arc<Servers>,
     /// Programs of external agents, to be ended when the run is over.
@@ -69,6 +71,7 @@ pub(crate) fn ready_agents(prepared: &Prepared, shared: &Shared, open: &OpenInne
         },
         open,
         made: RefCell::default(),
+        asks: Cell::default(),
     };
     let mut ready = ReadyAgents {
         servers: shared.servers.clone(),
@@ -96,6 +99,7 @@ pub(crate) fn ready_agents(prepared: &Prepared, shared: &Shared, open: &OpenInne
         }
     }
     if findings.is_empty() {
+        ready.asks = maker.asks.get();
         return Ok(ready);
     }
     let document = prepared.loaded.document.as_ref();
@@ -111,6 +115,7 @@ struct Maker<'a> {
     parts: Parts<'a>,
     open: &'a OpenInner,
     made: RefCell<HashMap<Arc<str>, Made>>,
+    asks: Cell<bool>,
 }
 
 impl Maker<'_> {
@@ -183,6 +188,7 @@ impl Maker<'_> {
                 if let Some(profile) = self.stand_ins().and_then(|stand_ins| stand_ins.responder(agent)) {
                     spec.responses = Some(Responses::Profile(profile));
                 }
+                self.asks.set(true);
                 let runner = InputRunner::new(agent, &spec, wiring)?;
                 let simulated = runner.is_simulated();
                 (Arc::new(runner), simulated)
@@ -192,7 +198,14 @@ impl Maker<'_> {
                 prompt,
                 inputs,
             } => {
-                let inner = (self.open)(ensemble, parts.prepared, &shared.within(&agent.name))?;
+                let mut shared = shared.within(&agent.name);
+                let turn_limit = parts.prepared.plan.ensemble().limits.turn_timeout;
+                if agent.timeout.is_some() || turn_limit.is_some() || agent.for_each.is_some() {
+                    // The execution ends by a clock of its own, or has parts.
+                    shared.elsewhere = None;
+                }
+                let inner = (self.open)(ensemble, parts.prepared, &shared)?;
+                self.asks.set(self.asks.get() || inner.asks);
                 let inputs = InnerInputs::compile(agent, prompt.as_deref(), inputs)?;
                 let runner = SubEnsembleRunner::agent(inner.conversations, inputs);
                 (Arc::new(runner), inner.simulated)

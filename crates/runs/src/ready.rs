@@ -24,6 +24,7 @@ use ensemble_language::ensemble::Agent;
 
 use crate::agents::{ReadyAgents, ready_agents};
 use crate::desk::Desk;
+use crate::elsewhere::Elsewhere;
 use crate::error::RunError;
 use crate::events::{Hub, HubLiveOutput, Tracer};
 use crate::given;
@@ -97,6 +98,8 @@ pub(crate) struct Making<'a> {
     pub(crate) models: &'a [String],
     pub(crate) project: &'a Project,
     pub(crate) host: &'a Host,
+    /// Who drives the runs of inner ensembles, if not the run.
+    pub(crate) elsewhere: Option<Arc<dyn Elsewhere>>,
 }
 
 /// What a run starts with.
@@ -138,6 +141,7 @@ impl Making<'_> {
             models,
             project,
             host,
+            elsewhere,
         } = self;
         let ensemble = prepared.plan.ensemble();
         given::check_tools(&options.allowed_tools, false, ensemble)?;
@@ -179,6 +183,7 @@ impl Making<'_> {
             watchdog,
             network,
             stand_ins: substitutes.as_ref().map(Substitutes::outermost).or(options.stand_ins),
+            elsewhere,
         };
         let outermost: Outermost = Arc::new(OnceLock::new());
         let agents = ready_agents(&prepared, &shared, &opener(outermost.clone()))?;
