@@ -25,6 +25,7 @@ pub mod batch;
 mod carried;
 pub mod config;
 mod desk;
+pub mod elsewhere;
 pub mod error;
 mod events;
 mod external;
