@@ -98,6 +98,11 @@ try {
   await page.waitForSelector('.chosen h2:has-text("begin")');
   seen.renamed = await saved();
   seen.script = script();
+  // Taken back after it was saved, the name is taken back in the script, too.
+  await page.click('button:has-text("Undo")');
+  seen.name_back = (await saved()).includes('name: first') && script();
+  await page.click('button:has-text("Redo")');
+  await saved();
 
   await page.click('.graph g.agent[data-agent="third"]');
   await page.click('.chosen button[aria-label="Remove the dependency on second"]');

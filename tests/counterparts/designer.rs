@@ -91,6 +91,8 @@ fn a_person_edits_an_ensemble() {
         json!("#{ n: dependencies.begin.n, w: dependencies[\"begin\"].word }"),
     );
     let rest = with_condition("begin").replace("    depends_on: [second]\n", "");
+    let first = "#{ n: dependencies.first.n, w: dependencies[\"first\"].word }";
+    is("name_back", json!(first));
     is("disconnected", json!(renamed(&rest)));
     is("removed", json!(renamed("")));
     is("refused", json!("there is an agent `begin` already"));
