@@ -1,6 +1,6 @@
 //! `ensemble acp` with clients that are not ours: the official TypeScript and Python SDKs, and acpx.
 //!
-//! `tests/install.sh acp` and `tests/install.sh acp_python` install them. Without them these tests say so and prove nothing.
+//! And agents that are not ours, Qwen Code and opencode, with a model on loopback. `tests/install.sh acp`, `acp_python` and `acp_agents` install them. Without them these tests say so and prove nothing.
 
 #![expect(clippy::disallowed_methods, reason = "tests start programs")]
 
@@ -9,6 +9,9 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
+use crate::support::acp_client::Judge;
+use crate::support::files::read;
+use crate::support::server::{Part, Server, nowhere};
 use crate::support::{Workspace, binary, eventually};
 
 const PROFILE: &str = "model_profiles: {p: {provider: simulated, model: plain, replies: [printed, printed again]}}";
@@ -211,4 +214,185 @@ fn acpx_from_the_command_line() {
     assert_eq!(said(slow, &["prompt", "again"]), "awake");
     said(slow, &["sessions", "close"]);
     assert_eq!(workspace.runs().len(), 3, "the run that was cancelled went on");
+}
+
+/// What our client has sent, judged by the schema of the protocol; what it got, if that is ours, too.
+fn judged(workspace: &Workspace, what: &str, with_server: bool) {
+    let lines = |name: &str| -> Vec<Value> {
+        let text = workspace.read(name);
+        text.lines()
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect()
+    };
+    let (sent, got) = (lines("sent"), lines("got"));
+    let mut judge = Judge::new();
+    // An answer needs its request, whichever file it is in.
+    sent.iter().for_each(|message| judge.heard(message, true));
+    got.iter().for_each(|message| judge.heard(message, false));
+    sent.iter().for_each(|message| judge.judge(message, true));
+    if with_server {
+        got.iter().for_each(|message| judge.judge(message, false));
+    }
+    assert!(sent.len() > 2 && got.len() > 2, "{what}");
+}
+
+#[test]
+fn what_our_client_sends_is_judged_by_the_schema_of_the_protocol() {
+    if !Judge::new().is_there() {
+        return skip("acp");
+    }
+    // Our own server as agent of our own client.
+    let workspace = workspace();
+    let careful = "ensembles/careful.yaml";
+    let piped = format!("tee -a sent | '{}' acp {careful} | tee -a got", binary());
+    workspace.write(
+        "own.yaml",
+        format!(
+            "name: own\nagents:\n  - name: a\n    acp: {{command: sh, args: [-c, \"{piped}\"], env: {{ENSEMBLE_TRUST: '1'}}}}\n    prompt: go\n    \
+             permissions: {{other: allow}}\n"
+        ),
+    );
+    let outcome = workspace.run(["run", "own.yaml", "--output", "json"]).expect_code(0);
+    let entry = outcome.json()["conversation_history"][0].clone();
+    assert_eq!(entry["output_data"]["response"], "done", "{entry}");
+    assert!(
+        workspace.path().join("note.json").exists(),
+        "the inner permission was given"
+    );
+    judged(&workspace, "own", true);
+
+    // Files, and a request that is not offered.
+    for what in [
+        "file fs/read_text_file a.yaml",
+        "file fs/write_text_file new",
+        "file fs/read_text_file ../a",
+        "remember",
+    ] {
+        let workspace = Workspace::new();
+        workspace.write("hostile.sh", read("tests/acp/hostile.sh"));
+        workspace.write(
+            "a.yaml",
+            format!(
+                "name: a\nagents:\n  - name: a\n    acp: {{command: sh, args: [-c, 'tee -a sent | sh hostile.sh {what} | tee -a got']}}\n    \
+                 prompt: go\n    permissions: {{read: allow, edit: allow}}\n"
+            ),
+        );
+        workspace.run(["run", "a.yaml"]).expect_code(0);
+        judged(&workspace, what, false);
+    }
+}
+
+/// A model that says the same to every request of the chat completions API.
+fn model() -> Server {
+    Server::new(|_, asked| {
+        let words = json!({"role": "assistant", "content": "hello from the mock"});
+        let usage = json!({"prompt_tokens": 5, "completion_tokens": 4, "total_tokens": 9});
+        let about = |choice: Value| json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]});
+        let is_stream = asked.body["stream"] == true;
+        let key = if is_stream { "delta" } else { "message" };
+        let mut words = about(
+            json!({"index": 0, key: words, "finish_reason": if is_stream { Value::Null } else { json!("stop") }}),
+        );
+        let mut end = about(json!({"index": 0, key: {}, "finish_reason": "stop"}));
+        let (body, kind) = if is_stream {
+            end["usage"] = usage;
+            (
+                format!("data: {words}\n\ndata: {end}\n\ndata: [DONE]\n\n"),
+                "text/event-stream",
+            )
+        } else {
+            words["object"] = json!("chat.completion");
+            words["usage"] = usage;
+            (words.to_string(), "application/json")
+        };
+        let length = body.len();
+        let head =
+            format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
+        vec![Part::Bytes(format!("{head}{body}").into_bytes())]
+    })
+}
+
+/// A published agent that is driven by ours, with the model on loopback and everything else out of reach.
+fn drives(command: &[String], env: &[(&str, String)], more: &[(&str, String)], model: &Server) {
+    let workspace = Workspace::new();
+    for (name, text) in more {
+        workspace.write(name, text);
+    }
+    workspace.write("home/.keep", "");
+    let home = workspace.path().join("home").display().to_string();
+    let mut variables = json!({
+        "HOME": home, "HTTPS_PROXY": nowhere(), "https_proxy": nowhere(), "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1",
+    });
+    for (name, value) in env {
+        variables[name] = json!(value);
+    }
+    let acp = json!({"command": command[0], "args": command[1..], "env": variables});
+    let text = json!({"name": "a", "agents": [{"name": "a", "acp": acp, "prompt": "Say hello."}]});
+    workspace.write("a.yaml", text.to_string());
+    let outcome = workspace.run(["run", "a.yaml", "--output", "json"]).expect_code(0);
+    let entry = outcome.json()["conversation_history"][0].clone();
+    assert_eq!(entry["output_data"]["response"], "hello from the mock", "{entry}");
+    let asked = model.asked();
+    assert!(
+        asked.iter().any(|asked| asked.body.to_string().contains("Say hello.")),
+        "{asked:?}"
+    );
+    let id = workspace.runs()[0]
+        .file_name()
+        .expect("a name")
+        .to_string_lossy()
+        .into_owned();
+    workspace.run(["replay", &id]).expect_code(0);
+}
+
+#[test]
+fn qwen_code_is_driven_by_ours() {
+    let Some(folder) = installed("acp_agents", NODE) else {
+        return;
+    };
+    let model = model();
+    let program = folder.join("node_modules/@qwen-code/qwen-code/cli-entry.js");
+    let url = format!("{}/v1", model.url());
+    let words = [
+        "--auth-type",
+        "openai",
+        "--openai-base-url",
+        &url,
+        "--openai-api-key",
+        "k",
+        "--model",
+        "m",
+    ];
+    // The words that the known name `qwen` stands for, and where its model is.
+    let known = ["--acp"];
+    let command = [folder.join(NODE).display().to_string(), program.display().to_string()];
+    let command = command
+        .into_iter()
+        .chain(known.iter().chain(&words).map(|word| (*word).to_owned()));
+    drives(&command.collect::<Vec<_>>(), &[], &[], &model);
+}
+
+#[test]
+fn opencode_is_driven_by_ours() {
+    let program = "node_modules/opencode-linux-x64/bin/opencode";
+    let Some(folder) = installed("acp_agents", program) else {
+        return;
+    };
+    let model = model();
+    let provider = json!({"mock": {
+        "npm": "@ai-sdk/openai-compatible", "name": "mock", "models": {"m": {"name": "m"}},
+        "options": {"baseURL": format!("{}/v1", model.url()), "apiKey": "k"},
+    }});
+    let config = json!({"model": "mock/m", "small_model": "mock/m", "autoupdate": false, "share": "disabled", "provider": provider});
+    let switched_off = [
+        ("OPENCODE_DISABLE_AUTOUPDATE", "1".to_owned()),
+        ("OPENCODE_DISABLE_MODELS_FETCH", "1".to_owned()),
+    ];
+    let command = [folder.join(program).display().to_string(), "acp".to_owned()];
+    drives(
+        &command,
+        &switched_off,
+        &[("opencode.json", config.to_string())],
+        &model,
+    );
 }
