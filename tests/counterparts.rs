@@ -6,6 +6,7 @@ mod support;
 mod counterparts {
     mod acp;
     mod browser;
+    mod designer;
     mod editor;
     mod fakellm;
     mod lsp;

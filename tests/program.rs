@@ -94,6 +94,7 @@ mod program {
     mod trust_owners;
     mod ui;
     mod ui_chat;
+    mod ui_design;
     mod unwritten;
     mod validating;
 }

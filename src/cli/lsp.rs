@@ -19,7 +19,7 @@ use ensemble_runs::{Host, Project, Runs};
 
 /// The checks of `ensemble validate`.
 #[derive(Debug)]
-struct OfValidate;
+pub(super) struct OfValidate;
 
 impl Checks for OfValidate {
     fn of_tests(&self, source: &Source, path: &Path, project: &Project) -> Vec<Diagnostic> {

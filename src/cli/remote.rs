@@ -14,7 +14,7 @@ use super::shown::Showing;
 use super::signals::{self, Signals};
 use super::surroundings::Surroundings;
 use super::{exit, given};
-use ensemble_core::conversation::{CompletionReason, ConversationState, OpenExecution};
+use ensemble_core::conversation::{CompletionReason, ConversationState, Event, OpenExecution, Record};
 use ensemble_core::operator::{Asked, Operator};
 use ensemble_core::store::RunId;
 use ensemble_language::source::Source;
@@ -97,6 +97,14 @@ pub(super) fn resume(
         let signals = signals::listen();
         let id = remote.find(args.run.as_deref()).await?;
         let sent = remote.records(id.as_str(), 0).await?;
+        if let Some(reason) = cut_short(&remote.decoded(&sent.lines)?).filter(|_| sent.is_over) {
+            return Err(CliError::usage_with_help(
+                format!("run {id} has ended ({reason}), and the engine does not go on with it"),
+                format!(
+                    "`ensemble runs fetch {id} --on {url}` copies it here, and `ensemble resume {id}` goes on with the copy"
+                ),
+            ));
+        }
         let start = sent.start.ok_or_else(|| ensemble_remote::RemoteError::NoRun {
             id: id.to_string(),
             url: remote.url().to_owned(),
@@ -116,6 +124,14 @@ pub(super) fn resume(
         };
         followed.show_until_its_end(&prepared, signals, ending).await
     })
+}
+
+/// Why a run has ended that could go on, were it here.
+fn cut_short(records: &[Record]) -> Option<CompletionReason> {
+    match &records.last()?.event {
+        Event::RunEnded(ended) => Some(ended.completion_reason).filter(|reason| reason.is_resumable()),
+        _ => None,
+    }
 }
 
 /// An id for a new run.

@@ -10,6 +10,7 @@ use ensemble_ui::{Server, Settings, Token};
 use super::args::{PageArgs, UiArgs};
 use super::drive::Ending;
 use super::error::CliError;
+use super::lsp::OfValidate;
 use super::picture::of_ensemble;
 use super::runtime::block_on;
 use super::surroundings::Surroundings;
@@ -114,6 +115,7 @@ fn bind(place: &PageArgs, runs: &RunService) -> Result<Server, CliError> {
         driving: tokio::runtime::Handle::current(),
         version: env!("CARGO_PKG_VERSION"),
         picture: of_ensemble,
+        checks: std::sync::Arc::new(OfValidate),
     };
     Server::bind(settings).map_err(|error| {
         let port = place.port.map_or_else(String::new, |port| format!(" port {port}"));

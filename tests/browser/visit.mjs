@@ -1,56 +1,8 @@
 // Visits the page as a person does, in a real browser, and prints what was seen as JSON.
-// Arguments: the folder of the packages, the program, the folder of the project, and optionally a folder for pictures.
-import { execFileSync, spawn } from 'node:child_process';
-import fs from 'node:fs';
-import { createRequire } from 'node:module';
-import path from 'node:path';
-import readline from 'node:readline';
-import zlib from 'node:zlib';
+import { browse, judged, seen, serve, watch } from './base.mjs';
 
-const [, , modules, program, project, pictures] = process.argv;
-const require = createRequire(path.join(modules, 'x.js'));
-const { chromium } = require('playwright-core');
-const axe = fs.readFileSync(require.resolve('axe-core'), 'utf8');
-const TOKEN = 'a-token-of-the-tests';
-const seen = { errors: [], axe: [] };
-
-/** The browser is packed; it is unpacked once, beside its package. */
-function unpacked() {
-  const packed = path.join(modules, '@sparticuz/chromium/bin');
-  const folder = path.join(modules, '../unpacked');
-  if (fs.existsSync(path.join(folder, 'whole'))) return folder;
-  fs.rmSync(folder, { recursive: true, force: true });
-  fs.mkdirSync(folder, { recursive: true });
-  const opened = name => zlib.brotliDecompressSync(fs.readFileSync(path.join(packed, name)));
-  fs.writeFileSync(path.join(folder, 'chromium'), opened('chromium.br'), { mode: 0o755 });
-  for (const name of ['al2023', 'fonts', 'swiftshader']) execFileSync('tar', ['x', '-C', folder], { input: opened(`${name}.tar.br`) });
-  fs.writeFileSync(path.join(folder, 'fonts.conf'), `<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd"><fontconfig><dir>${folder}/fonts</dir><cachedir>${folder}/fonts-cache</cachedir></fontconfig>`);
-  fs.writeFileSync(path.join(folder, 'whole'), '');
-  return folder;
-}
-
-async function serve(port) {
-  const server = spawn(program, ['ui', '--port', String(port)], { cwd: project, env: { ...process.env, ENSEMBLE_UI_TOKEN: TOKEN }, stdio: ['ignore', 'pipe', 'ignore'] });
-  const [link] = await new Promise(resolve => readline.createInterface(server.stdout).once('line', line => resolve([line])));
-  return { server, link, port: Number(new URL(link).port) };
-}
-
-async function judged(page, name) {
-  await page.evaluate(`${axe};0`);
-  const { violations } = await page.evaluate(() => axe.run(document));
-  seen.axe.push(...violations.map(one => `${name}: ${one.id}: ${one.nodes[0].html.slice(0, 150)}`));
-  if (pictures) await page.screenshot({ path: path.join(pictures, `${name}.png`) });
-}
-
-function watch(page) {
-  page.on('pageerror', error => seen.errors.push(error.message));
-  page.on('console', message => message.type() === 'error' && !/ERR_CONNECTION|ERR_INCOMPLETE|ERR_EMPTY|Failed to load resource/.test(message.text()) && seen.errors.push(message.text()));
-}
-
-const folder = unpacked();
 let { server, link, port } = await serve(0);
-const env = { ...process.env, LD_LIBRARY_PATH: path.join(folder, 'lib'), FONTCONFIG_PATH: folder };
-const browser = await chromium.launch({ executablePath: path.join(folder, 'chromium'), args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage'], env });
+const browser = await browse();
 try {
   const context = await browser.newContext({ viewport: { width: 1200, height: 760 } });
   const stranger = await context.newPage();

@@ -129,6 +129,15 @@ impl Page {
         answer.json()
     }
 
+    /// Follows the file of an ensemble.
+    pub(crate) fn watch(&self, file: &str) -> Events {
+        let path = format!("/api/design/events?file={}", file.replace('/', "%2F"));
+        Events(
+            BufReader::new(self.send("GET", &path, &[&bearer()], "")),
+            Instant::now(),
+        )
+    }
+
     /// Follows a run.
     pub(crate) fn follow(&self, id: &str) -> Events {
         let path = format!("/api/events?id={}", id.replace('/', "%2F"));

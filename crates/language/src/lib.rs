@@ -9,6 +9,7 @@
 //! - [`plan::Plan`] is the ensemble as a graph with compiled conditions ([`condition::Condition`]).
 //! - [`shown`] makes texts of others safe to look at.
 //! - [`fix::Fix`] mends the text of a finding; [`fix::apply`] applies fixes to a text.
+//! - [`design::edit`] changes a text as an edit of its graph says.
 //! - [`diagnostic::Finding`] is a problem at a route; [`diagnostic::Diagnostic`] is a problem at a position in the text.
 //!
 //! # Example
@@ -21,6 +22,7 @@ pub mod cases;
 pub mod check;
 pub mod condition;
 pub mod data;
+pub mod design;
 pub mod diagnostic;
 pub mod ensemble;
 pub mod fix;

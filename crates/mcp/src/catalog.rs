@@ -1,6 +1,6 @@
 //! The ensembles of the served folder, each as a typed tool.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use ensemble_language::diagnostic::Severity;
@@ -51,7 +51,7 @@ impl Catalog {
         let mut left_out = Vec::new();
         let mut found = Vec::new();
         let files = project.named_files().into_iter();
-        for (name, file) in files.filter(|(_, file)| is_inside(project, file)) {
+        for (name, file) in files.filter(|(_, file)| project.holds(file)) {
             let Ok(source) = project.read(&file) else { continue };
             let mut loaded = load(&source);
             if !loaded.is_ensemble() {
@@ -110,22 +110,11 @@ pub(crate) fn file_of(project: &Project, given: &str) -> Result<PathBuf, String>
         },
         error => error.to_string(),
     })?;
-    if is_inside(project, &found) {
+    if project.holds(&found) {
         Ok(found)
     } else {
         Err(outside())
     }
-}
-
-/// Does the file stand inside the folder, wherever links lead? A file that is gone stood where its folder is.
-pub(crate) fn is_inside(project: &Project, file: &Path) -> bool {
-    let file = project.folder.join(file);
-    let gone = || file.parent().unwrap_or(&file).canonicalize();
-    let is_below = |file: PathBuf| project.folder.canonicalize().map(|folder| file.starts_with(folder));
-    file.canonicalize()
-        .or_else(|_| gone())
-        .and_then(is_below)
-        .unwrap_or(false)
 }
 
 impl Entry {

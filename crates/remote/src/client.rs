@@ -1,6 +1,7 @@
 //! The client of the engine, over its HTTP interface.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ensemble_core::conversation::{CompletionReason, Record};
@@ -25,11 +26,18 @@ const LOOKED_AT_EVERY: Duration = Duration::from_secs(2);
 /// How many runs are asked for side by side.
 const SIDE_BY_SIDE: usize = 16;
 
-/// A durable execution engine, by the address of its ingress.
+/// How long an engine that has answered before is waited for: a part of it may be lost, and come again.
+const LOST_FOR: Duration = Duration::from_secs(60);
+/// The first pause before a request is repeated, and the longest.
+const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)];
+
+/// A durable execution engine, by the address of its ingress. Clones share whether it was reached.
 #[derive(Debug, Clone)]
 pub struct Remote {
     url: String,
     http: reqwest::Client,
+    /// It has answered: from then on it is waited for if it does not.
+    was_reached: Arc<AtomicBool>,
 }
 
 /// Why the engine did not do what it was asked for.
@@ -97,6 +105,16 @@ pub enum RemoteError {
 }
 
 impl RemoteError {
+    /// Is it of a kind that passes when a lost node of the engine is replaced?
+    fn may_pass(&self) -> bool {
+        match self {
+            // A node that has just started knows no workers yet.
+            Self::Unreachable { .. } | Self::NoWorkers(_) => true,
+            Self::Refused { status, .. } => matches!(status, 502..=504),
+            _ => false,
+        }
+    }
+
     /// What helps.
     pub fn advice(&self) -> Option<String> {
         match self {
@@ -129,7 +147,15 @@ impl Remote {
         Ok(Self {
             url: url.trim_end_matches('/').to_owned(),
             http,
+            was_reached: Arc::default(),
         })
+    }
+
+    /// Waits for the engine from the first request on, as if it had answered before.
+    #[must_use]
+    pub fn patient(self) -> Self {
+        self.was_reached.store(true, Ordering::Relaxed);
+        self
     }
 
     /// The address.
@@ -153,6 +179,8 @@ impl Remote {
     /// # Errors
     /// The engine cannot be reached or refuses.
     pub async fn records(&self, id: &str, from: u64) -> Result<Records, RemoteError> {
+        // A run inside a run has its place in its id.
+        let id = id.replace('/', "%2F");
         self.call(&format!("{RUNS}/{id}/records"), &from).await
     }
 
@@ -198,6 +226,7 @@ impl Remote {
     /// # Errors
     /// The engine cannot be reached or refuses.
     pub async fn is_over(&self, id: &str) -> Result<bool, RemoteError> {
+        let id = id.replace('/', "%2F");
         let brief: Option<Brief> = self.call(&format!("{RUNS}/{id}/brief"), &()).await?;
         let outcome = brief.and_then(|brief| brief.outcome);
         Ok(outcome.is_some_and(|outcome| outcome != CompletionReason::WaitingForInput))
@@ -289,9 +318,21 @@ impl Remote {
         inner: &'a InnerLines,
     ) -> BoxFuture<'a, Result<(), RemoteError>> {
         Box::pin(async move {
+            let sent = match &inner.run {
+                Some(id) => self.records(id, 0).await?,
+                None => Records {
+                    lines: inner.lines.clone(),
+                    inside: inner.inside.clone(),
+                    ..Records::default()
+                },
+            };
+            if sent.lines.is_empty() {
+                // It was called, and has not begun.
+                return Ok(());
+            }
             let inside = run.create_inside(&inner.name, &inner.ensemble).await?;
-            self.write(&*inside, &self.decoded(&inner.lines)?).await?;
-            for inner in &inner.inside {
+            self.write(&*inside, &self.decoded(&sent.lines)?).await?;
+            for inner in &sent.inside {
                 self.write_inside(&*inside, inner).await?;
             }
             Ok(())
@@ -322,13 +363,36 @@ impl Remote {
         }
     }
 
+    /// What a handler answers. All that is called may be called twice.
     async fn call<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, RemoteError> {
-        let request = self.http.post(format!("{}/{path}", self.url)).timeout(PATIENCE);
         let body = serde_json::to_string(body).map_err(|error| self.content(error.to_string()))?;
+        let [mut pause, longest] = PAUSES;
+        let mut waited = Duration::ZERO;
+        loop {
+            let error = match self.called(path, &body).await {
+                Ok(text) => {
+                    self.was_reached.store(true, Ordering::Relaxed);
+                    let text = if text.is_empty() { "null" } else { &text };
+                    return serde_json::from_str(text).map_err(|error| self.content(error.to_string()));
+                }
+                Err(error) => error,
+            };
+            let is_waited_for = self.was_reached.load(Ordering::Relaxed) && waited < LOST_FOR;
+            if !error.may_pass() || !is_waited_for {
+                return Err(error);
+            }
+            tokio::time::sleep(pause).await;
+            waited += pause;
+            pause = (pause * 2).min(longest);
+        }
+    }
+
+    async fn called(&self, path: &str, body: &str) -> Result<String, RemoteError> {
+        let request = self.http.post(format!("{}/{path}", self.url)).timeout(PATIENCE);
         // A handler without a parameter takes no body.
-        let request = match body.as_str() {
+        let request = match body {
             "null" => request,
-            _ => request.header("content-type", "application/json").body(body),
+            _ => request.header("content-type", "application/json").body(body.to_owned()),
         };
         let unreachable = |error: &reqwest::Error| RemoteError::Unreachable {
             url: self.url.clone(),
@@ -337,22 +401,21 @@ impl Remote {
         let response = request.send().await.map_err(|error| unreachable(&error))?;
         let status = response.status();
         let text = response.text().await.map_err(|error| unreachable(&error))?;
-        if !status.is_success() {
-            let message = serde_json::from_str::<Value>(&text).ok();
-            let message = message.and_then(|value| value["message"].as_str().map(str::to_owned));
-            let message = message.unwrap_or(text);
-            let is_unknown = status == StatusCode::NOT_FOUND && message.contains("service");
-            return Err(match is_unknown {
-                true => RemoteError::NoWorkers(self.url.clone()),
-                false => RemoteError::Refused {
-                    url: self.url.clone(),
-                    status: status.as_u16(),
-                    message,
-                },
-            });
+        if status.is_success() {
+            return Ok(text);
         }
-        let text = if text.is_empty() { "null" } else { &text };
-        serde_json::from_str(text).map_err(|error| self.content(error.to_string()))
+        let message = serde_json::from_str::<Value>(&text).ok();
+        let message = message.and_then(|value| value["message"].as_str().map(str::to_owned));
+        let message = message.unwrap_or(text);
+        let is_unknown = status == StatusCode::NOT_FOUND && message.contains("service");
+        Err(match is_unknown {
+            true => RemoteError::NoWorkers(self.url.clone()),
+            false => RemoteError::Refused {
+                url: self.url.clone(),
+                status: status.as_u16(),
+                message,
+            },
+        })
     }
 }
 

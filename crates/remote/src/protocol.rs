@@ -42,6 +42,9 @@ pub struct StartRun {
     /// Tools that may not be called.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub denied_tools: Vec<String>,
+    /// The run is inside another, whose values of `--model` these are. No list has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inside: Option<Vec<String>>,
 }
 
 /// An execution to be performed.
@@ -56,6 +59,27 @@ pub struct Work {
     /// The answer to the agent's question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Value>,
+    /// The runs of its inner ensemble that have ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inner: Vec<InnerEnded>,
+}
+
+/// A run of an inner ensemble that has ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct InnerEnded {
+    /// Its name in the run that it is inside.
+    pub name: String,
+    /// Its id.
+    pub run: Arc<str>,
+}
+
+/// A run of an inner ensemble that is wanted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct InnerWanted {
+    /// Its name in the run that it is inside.
+    pub name: String,
+    /// How it starts.
+    pub start: StartRun,
 }
 
 /// What an execution did.
@@ -66,6 +90,9 @@ pub struct Done {
     /// The runs of its inner ensembles.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inside: Vec<InnerLines>,
+    /// It needs this run before it can end; it is performed again then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wants: Option<Box<InnerWanted>>,
     /// Why it was not performed at all: the worker cannot run the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -80,6 +107,9 @@ pub struct InnerLines {
     pub ensemble: String,
     /// Its records, as lines of a journal.
     pub lines: String,
+    /// The id of the workflow that has its records and the runs inside it, where it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<Arc<str>>,
     /// The runs inside it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inside: Vec<InnerLines>,
@@ -152,6 +182,7 @@ impl StartRun {
             answers: answers.map(|(agent, answer)| (agent.to_owned(), answer)).collect(),
             allowed_tools: given.allowed_tools.clone(),
             denied_tools: given.denied_tools.clone(),
+            inside: None,
         })
     }
 }
@@ -187,6 +218,7 @@ impl InnerLines {
             name: run.name.clone(),
             ensemble: run.ensemble.clone(),
             lines: lines(&run.records),
+            run: None,
             inside: run.inside.iter().map(Self::of).collect(),
         }
     }

@@ -21,13 +21,24 @@ impl Execution {
     #[handler]
     async fn perform(&self, ctx: Context<'_>, work: Json<Work>) -> HandlerResult<Json<Done>> {
         let call = ctx.invocation_id().to_owned();
-        let (worker, id) = (self.0.clone(), call.clone());
-        let done = ctx
-            .run(|| async move { Ok(Json(worker.perform(&id, work.into_inner()).await)) })
-            .name("perform")
-            .await;
-        // It has ended; a lost connection does not come here.
-        self.0.forget(&call);
-        Ok(done?)
+        let work = work.into_inner();
+        loop {
+            // Who performs it is in the journal before it begins. A call that the engine repeats may come to another worker,
+            // which waits there and does not begin the execution a second time.
+            let claim = self.0.claim();
+            let claim = ctx.run(|| async move { Ok(Json(claim)) }).name("claim").await?;
+            let claim = claim.into_inner();
+            let (worker, id, work) = (self.0.clone(), call.clone(), work.clone());
+            let done = ctx
+                .run(|| async move { Ok(Json(worker.claimed(&claim, &id, work).await)) })
+                .name("perform")
+                .await;
+            // It has ended; a lost connection does not come here.
+            self.0.forget(&call);
+            // Without an end, the worker that had begun is lost.
+            if let Some(done) = done?.into_inner() {
+                return Ok(Json(done));
+            }
+        }
     }
 }

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use ensemble_remote::Remote;
+use ensemble_restate::peers::Peers;
 use ensemble_restate::serve::serve;
 use ensemble_restate::worker::Worker;
 use ensemble_runs::{Host, Project, Runs};
@@ -35,6 +36,9 @@ struct ServeArgs {
     /// private network, or give an identity key
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9080")]
     listen: SocketAddr,
+    /// The address at which the other workers find this one; without it that of --listen
+    #[arg(long, value_name = "URL")]
+    advertise: Option<String>,
     /// The engine's ingress
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
     ingress: String,
@@ -69,15 +73,24 @@ fn run(args: &ServeArgs) -> Result<(), String> {
     std::env::set_current_dir(&folder).map_err(|error| format!("cannot change to {}: {error}", folder.display()))?;
     let project = Project::of_process();
     let trust = project.trust.clone().or_everything(args.trust);
-    let engine = Remote::at(&args.ingress).map_err(|error| error.to_string())?;
+    let engine = Remote::at(&args.ingress).map_err(|error| error.to_string())?.patient();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("cannot start the runtime: {error}"))?;
     runtime.block_on(async {
         let host = Host::system().unattended().sharing_models();
-        let worker = Worker::new(Runs::open(project.trusting(trust), host), engine);
         let listener = TcpListener::bind(args.listen).await;
         let listener = listener.map_err(|error| format!("cannot listen at {}: {error}", args.listen))?;
         let address = listener.local_addr().map_err(|error| error.to_string())?;
+        let advertised = match &args.advertise {
+            Some(given) => Some(given.clone()),
+            // All addresses of this machine: none of them is known to be reached by others.
+            None if address.ip().is_unspecified() => None,
+            None => Some(format!("http://{address}")),
+        };
+        // No two workers have the same id, also one after the other at the same address.
+        let id = format!("{:016x}{:016x}", host.random().to_bits(), host.random().to_bits());
+        let peers = Peers::new(&id, advertised.as_deref())?;
+        let worker = Worker::new(Runs::open(project.trusting(trust), host), engine, peers);
         say(&format!("serving {} at http://{address}", folder.display()));
         serve(listener, worker, &args.identity_keys, interrupted()).await
     })

@@ -6,6 +6,7 @@
 
 mod log;
 
+use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +18,9 @@ use ensemble_core::executor::queue;
 use ensemble_core::resolver::{Decision, decide};
 use ensemble_language::data::{Failure, FailureKind};
 use ensemble_language::plan::Plan;
-use ensemble_remote::protocol::{Answer, Brief, DAYS, Done, InnerLines, Records, StartRun, Work};
+use ensemble_remote::protocol::{
+    Answer, Brief, DAYS, Done, InnerEnded, InnerLines, InnerWanted, Records, StartRun, Work,
+};
 use restate_sdk::context::{DurableFuture, DurableFuturesUnordered};
 use restate_sdk::prelude::*;
 
@@ -38,6 +41,8 @@ const CANCELLED: &str = "cancelled";
 enum Woken {
     /// An execution has ended, or its call has.
     Done(Arc<str>, Result<Done, TerminalError>),
+    /// The run of an inner ensemble has ended: the agent, its name, its id.
+    Inner(Arc<str>, InnerEnded, Result<Brief, TerminalError>),
     /// The time limit of this leg of the run is reached.
     TimeIsUp(u32),
 }
@@ -61,9 +66,12 @@ impl Run {
         let prepared = self.0.prepare(&start).map_err(TerminalError::new)?;
         ctx.set(INVOCATION, ctx.invocation_id().to_owned());
         ctx.set(START, Json(start.clone()));
-        let day = start.at.format("%Y%m%d").to_string();
-        ctx.object_client::<IndexClient>(DAYS).add(day.clone()).send();
-        ctx.object_client::<IndexClient>(day).add(ctx.key().to_owned()).send();
+        let is_inside = start.inside.is_some();
+        if !is_inside {
+            let day = start.at.format("%Y%m%d").to_string();
+            ctx.object_client::<IndexClient>(DAYS).add(day.clone()).send();
+            ctx.object_client::<IndexClient>(day).add(ctx.key().to_owned()).send();
+        }
         let mut run = Drive {
             ctx: &ctx,
             plan: prepared.plan.clone(),
@@ -71,6 +79,8 @@ impl Run {
             awaited: DurableFuturesUnordered::new(),
             under_way: Vec::new(),
             answers: Vec::new(),
+            inner: HashMap::new(),
+            children: Vec::new(),
             leg: 0,
         };
         run.log.commit([Event::RunStarted(Box::new(start.started))]);
@@ -149,6 +159,10 @@ struct Drive<'a> {
     under_way: Vec<Arc<str>>,
     /// The answers to questions of the open turn.
     answers: Vec<(Arc<str>, serde_json::Value)>,
+    /// By agent that is under way: the runs of its inner ensemble that have ended.
+    inner: HashMap<Arc<str>, Vec<InnerEnded>>,
+    /// The runs of inner ensembles that are under way.
+    children: Vec<Arc<str>>,
     /// Counts the times that the run went on after an answer; each has the whole time limit.
     leg: u32,
 }
@@ -193,11 +207,27 @@ impl<'a> Drive<'a> {
                 break;
             }
             if !self.under_way.contains(&agent) {
+                self.under_way.push(agent.clone());
                 self.call(agent);
             }
         }
         match self.awaited.next().await {
+            Ok(Some((
+                _,
+                Woken::Done(
+                    agent,
+                    Ok(Done {
+                        wants: Some(wanted), ..
+                    }),
+                ),
+            ))) => self.call_inner(agent, *wanted),
             Ok(Some((_, Woken::Done(agent, done)))) => self.ended(&agent, done),
+            Ok(Some((_, Woken::Inner(agent, ended, Ok(_))))) => {
+                self.children.retain(|child| *child != ended.run);
+                self.inner.entry(agent.clone()).or_default().push(ended);
+                self.call(agent);
+            }
+            Ok(Some((_, Woken::Inner(agent, _, Err(error))))) => self.ended(&agent, Err(error)),
             Ok(Some((_, Woken::TimeIsUp(leg)))) if leg == self.leg => self.interrupt(Interruption::Timeout),
             // The time of an earlier leg.
             Ok(Some((_, Woken::TimeIsUp(_)))) => {}
@@ -221,10 +251,34 @@ impl<'a> Drive<'a> {
             agent: agent.clone(),
             records: self.log.state().next_seq(),
             answer: answer.map(|(_, answer)| answer.clone()),
+            inner: self.inner.get(&agent).cloned().unwrap_or_default(),
         };
         let call = self.ctx.service_client::<ExecutionClient>().perform(Json(work)).call();
-        self.under_way.push(agent.clone());
         let done = call.map(move |done| Woken::Done(agent, done.map(Json::into_inner)));
+        self.awaited.push(Box::pin(done));
+    }
+
+    /// Calls the run of an inner ensemble, as a workflow of its own.
+    fn call_inner(&mut self, agent: Arc<str>, wanted: InnerWanted) {
+        let InnerWanted { name, start } = wanted;
+        let run = start.started.run_id.clone();
+        let inner = InnerLines {
+            name: name.clone(),
+            ensemble: start.ensemble.to_string(),
+            lines: String::new(),
+            run: Some(run.clone()),
+            inside: Vec::new(),
+        };
+        // Known before it ends, so that a run that is cut short shows it too.
+        self.log.keep_inside(&format!("{agent}:{name}"), &[inner]);
+        let call = self
+            .ctx
+            .workflow_client::<RunClient>(run.to_string())
+            .run(Json(start))
+            .call();
+        self.children.push(run.clone());
+        let ended = InnerEnded { name, run };
+        let done = call.map(move |brief| Woken::Inner(agent, ended, brief.map(Json::into_inner)));
         self.awaited.push(Box::pin(done));
     }
 
@@ -232,6 +286,11 @@ impl<'a> Drive<'a> {
         if matches!(cause, Interruption::Timeout) {
             // The calls under way end with the run: the engine cancels what a cancelled workflow called.
             self.ctx.invocation_handle(self.ctx.invocation_id().to_owned()).cancel();
+            // This run ends before it hears of that, so it tells the runs inside itself.
+            for child in &self.children {
+                let child = self.ctx.workflow_client::<RunClient>(child.to_string());
+                child.cancel("the run that it is inside".to_owned()).send();
+            }
         }
         self.log.commit([Event::Interrupted(cause)]);
     }
@@ -239,6 +298,7 @@ impl<'a> Drive<'a> {
     /// Commits what an execution did.
     fn ended(&mut self, agent: &Arc<str>, done: Result<Done, TerminalError>) {
         self.under_way.retain(|other| other != agent);
+        self.inner.remove(agent);
         let failed = |reason: String| (Vec::new(), Some(reason), Vec::new());
         let (records, error, inside) = match done {
             Err(error) => failed(error.message().to_owned()),

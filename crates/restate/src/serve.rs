@@ -1,9 +1,16 @@
 //! Offers the services to the engine over HTTP/2.
 
+use std::convert::Infallible;
 use std::future::Future;
 
-use hyper::server::conn::http2;
+use http_body_util::BodyExt;
+use http_body_util::Full;
+use http_body_util::combinators::UnsyncBoxBody;
+use hyper::body::{Bytes, Incoming};
+use hyper::service::{Service, service_fn};
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
 use restate_sdk::endpoint::Endpoint;
 use restate_sdk::hyper::HyperEndpoint;
 use tokio::net::TcpListener;
@@ -11,6 +18,7 @@ use tokio::task::JoinSet;
 
 use crate::execution::Execution;
 use crate::index::Index;
+use crate::peers::{self, Asked};
 use crate::run::Run;
 use crate::worker::Worker;
 
@@ -32,7 +40,7 @@ pub async fn serve(
 ) -> Result<(), String> {
     let mut endpoint = Endpoint::builder()
         .bind(Run(worker.clone()))
-        .bind(Execution(worker))
+        .bind(Execution(worker.clone()))
         .bind(Index);
     for key in identity_keys {
         endpoint = endpoint
@@ -51,14 +59,44 @@ pub async fn serve(
                 // A connection that is lost before it is accepted is tried again.
                 let Ok((stream, _)) = accepted else { continue };
                 let _ = stream.set_nodelay(true);
-                let connection = http2::Builder::new(TokioExecutor::new())
-                    .timer(TokioTimer::new())
-                    .initial_connection_window_size(WINDOW)
-                    .initial_stream_window_size(WINDOW / 16)
-                    .max_concurrent_streams(STREAMS)
-                    .serve_connection(TokioIo::new(stream), endpoint.clone());
-                connections.spawn(connection);
+                let (worker, endpoint) = (worker.clone(), endpoint.clone());
+                let service = service_fn(move |request| respond(worker.clone(), endpoint.clone(), request));
+                connections.spawn(async move {
+                    let mut server = auto::Builder::new(TokioExecutor::new());
+                    // The engine speaks HTTP/2, and other workers HTTP/1.
+                    server
+                        .http2()
+                        .timer(TokioTimer::new())
+                        .initial_connection_window_size(WINDOW)
+                        .initial_stream_window_size(WINDOW / 16)
+                        .max_concurrent_streams(STREAMS);
+                    let _ = server.serve_connection(TokioIo::new(stream), service).await;
+                });
             }
         }
     }
+}
+
+type Body = UnsyncBoxBody<Bytes, BoxError>;
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Answers another worker, or lets the endpoint answer the engine.
+async fn respond(
+    worker: Worker,
+    endpoint: HyperEndpoint,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, Infallible> {
+    let call = request.uri().path().strip_prefix(peers::PATH);
+    let Some(call) = call.filter(|_| request.method() == Method::GET).map(str::to_owned) else {
+        let response = endpoint.call(request).await?;
+        return Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()));
+    };
+    let (status, body) = match worker.asked(&call).await {
+        Asked::Done(done) => (StatusCode::OK, serde_json::to_vec(&*done).unwrap_or_default()),
+        Asked::GoesOn => (StatusCode::ACCEPTED, Vec::new()),
+        Asked::Unknown => (StatusCode::NOT_FOUND, Vec::new()),
+    };
+    let mut response = Response::new(Full::from(body).map_err(|never| match never {}).boxed_unsync());
+    *response.status_mut() = status;
+    Ok(response)
 }

@@ -1,25 +1,36 @@
 //! What a worker does outside of the engine: it prepares ensembles, and performs executions.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ensemble_core::conversation::{ConversationState, Event};
+use ensemble_core::conversation::{ConversationState, Event, Record};
+use ensemble_core::executor::Clock;
 use ensemble_language::source::Source;
 use ensemble_remote::Remote;
-use ensemble_remote::protocol::{Done, InnerLines, Records, StartRun, Work, lines};
+use ensemble_remote::protocol::{Done, InnerEnded, InnerLines, InnerWanted, Records, StartRun, Work, lines};
+use ensemble_runs::elsewhere::{Elsewhere, InnerStart};
 use ensemble_runs::prepare::prepare_text;
 use ensemble_runs::steps::records_for;
 use ensemble_runs::{Prepared, RunOptions, Runs};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+use crate::children::Children;
+use crate::peers::{Asked, Claim, Peers};
+
 /// The most runs whose states are kept between two executions.
 const KEPT: usize = 256;
 
 /// How often a worker that performs an execution looks whether the run is over.
 const LOOKED_AT_EVERY: Duration = Duration::from_secs(2);
+
+/// How long another worker waits for an answer before it asks again.
+const ASKED_FOR: Duration = Duration::from_secs(20);
+
+/// How many calls that others took over are known.
+const GIVEN_UP: usize = 100_000;
 
 /// A worker. Clones share what it keeps.
 #[derive(Clone)]
@@ -33,6 +44,9 @@ struct Inner {
     /// Executions that go on, by the ids of the calls. A call that the engine repeats because its connection was lost
     /// takes up the execution and does not begin it again.
     under_way: Mutex<HashMap<String, UnderWay>>,
+    /// Calls that others asked for, and that had not begun here: others begin them.
+    given_up: Mutex<HashSet<String>>,
+    peers: Peers,
     known: Mutex<HashMap<Arc<str>, Known>>,
 }
 
@@ -50,6 +64,15 @@ struct Known {
     state: ConversationState,
 }
 
+/// The end of an execution.
+async fn ended(mut done: watch::Receiver<Option<Arc<Done>>>) -> Done {
+    let ended = done.wait_for(Option::is_some).await;
+    match ended.as_deref() {
+        Ok(Some(done)) => Done::clone(done),
+        Ok(None) | Err(_) => failed("the execution was stopped".to_owned()),
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -63,12 +86,14 @@ fn failed(error: String) -> Done {
 }
 
 impl Worker {
-    /// A worker with the ensembles and scripts of a folder.
-    pub fn new(runs: Runs, engine: Remote) -> Self {
+    /// A worker with the ensembles and scripts of a folder, which others find there.
+    pub fn new(runs: Runs, engine: Remote, peers: Peers) -> Self {
         Self(Arc::new(Inner {
             runs,
             engine,
             under_way: Mutex::default(),
+            given_up: Mutex::default(),
+            peers,
             known: Mutex::default(),
         }))
     }
@@ -87,13 +112,36 @@ impl Worker {
         prepared.map(Arc::new).map_err(|error| error.to_string())
     }
 
-    /// Performs an execution, or waits for its end if it goes on. `call`: the id of the engine's call.
-    pub async fn perform(&self, call: &str, work: Work) -> Done {
-        let mut done = self.begun(call, work);
-        let ended = done.wait_for(Option::is_some).await;
-        match ended.as_deref() {
-            Ok(Some(done)) => Done::clone(done),
-            Ok(None) | Err(_) => failed("the execution was stopped".to_owned()),
+    /// That this worker performs an execution.
+    pub fn claim(&self) -> Claim {
+        self.0.peers.own().clone()
+    }
+
+    /// Performs an execution, or waits for its end if it goes on, here or at the worker that has claimed it. Nothing: that
+    /// worker is lost, and somebody else may claim it. `call`: the id of the engine's call.
+    pub async fn claimed(&self, claim: &Claim, call: &str, work: Work) -> Option<Done> {
+        if !self.0.peers.is_own(claim) {
+            return self.0.peers.ask(claim, call).await;
+        }
+        Some(ended(self.begun(call, work)?).await)
+    }
+
+    /// What another worker is told that waits for an execution here.
+    pub async fn asked(&self, call: &str) -> Asked {
+        let under_way = lock(&self.0.under_way)
+            .get(call)
+            .map(|under_way| under_way.done.clone());
+        let Some(done) = under_way else {
+            let mut given_up = lock(&self.0.given_up);
+            if given_up.len() >= GIVEN_UP {
+                given_up.clear();
+            }
+            given_up.insert(call.to_owned());
+            return Asked::Unknown;
+        };
+        match tokio::time::timeout(ASKED_FOR, ended(done)).await {
+            Ok(done) => Asked::Done(Box::new(done)),
+            Err(_) => Asked::GoesOn,
         }
     }
 
@@ -104,10 +152,13 @@ impl Worker {
         }
     }
 
-    fn begun(&self, call: &str, work: Work) -> watch::Receiver<Option<Arc<Done>>> {
+    fn begun(&self, call: &str, work: Work) -> Option<watch::Receiver<Option<Arc<Done>>>> {
         let mut all = lock(&self.0.under_way);
         if let Some(under_way) = all.get(call) {
-            return under_way.done.clone();
+            return Some(under_way.done.clone());
+        }
+        if lock(&self.0.given_up).contains(call) {
+            return None;
         }
         if !all.values().any(|other| other.run == work.run) {
             tokio::spawn(self.clone().stop_with(work.run.clone()));
@@ -124,7 +175,7 @@ impl Worker {
             task: task.abort_handle(),
         };
         all.insert(call.to_owned(), under_way);
-        done
+        Some(done)
     }
 
     /// Stops the executions of a run when the run is over, which was cancelled then, or reached its time limit. The engine
@@ -136,12 +187,13 @@ impl Worker {
                 return;
             }
             if self.0.engine.is_over(&run).await.unwrap_or(false) {
-                for under_way in lock(&self.0.under_way)
-                    .values()
-                    .filter(|under_way| under_way.run == run)
-                {
-                    under_way.task.abort();
-                }
+                lock(&self.0.under_way).retain(|_, under_way| {
+                    let goes_on = under_way.run != run;
+                    if !goes_on {
+                        under_way.task.abort();
+                    }
+                    goes_on
+                });
                 return;
             }
         }
@@ -149,8 +201,10 @@ impl Worker {
 
     async fn performed(&self, work: &Work) -> Result<Done, String> {
         let (known, state) = self.state_for(work).await?;
+        let start = known.start.clone();
+        let models = start.inside.as_ref().unwrap_or(&start.started.models);
         let mut options = RunOptions {
-            models: known.start.started.models.clone(),
+            models: models.clone(),
             allowed_tools: known.start.allowed_tools.clone(),
             denied_tools: known.start.denied_tools.clone(),
             ..RunOptions::default()
@@ -161,12 +215,59 @@ impl Worker {
         if let Some(answer) = &work.answer {
             options.answers.insert(&*work.agent, answer.clone());
         }
-        let performed = self.0.runs.perform(known.prepared, state, options).await;
-        let performed = performed.map_err(|error| error.to_string())?;
+        let (children, mut wanted) = Children::of(&work.agent, self.ended_inside(work).await?);
+        let children = Arc::new(children);
+        let driven: Arc<dyn Elsewhere> = children.clone();
+        let performed = tokio::select! {
+            performed = self.0.runs.perform(known.prepared, state, options, Some(driven)) => performed,
+            Some(wanted) = wanted.recv() => {
+                let wants = Some(Box::new(self.wanted(wanted, &start)?));
+                return Ok(Done { wants, ..Done::default() });
+            }
+        };
+        let mut performed = performed.map_err(|error| error.to_string())?;
+        children.set_times(&mut performed.records);
         Ok(Done {
             lines: lines(&performed.records),
             inside: performed.inside.iter().map(InnerLines::of).collect(),
-            error: None,
+            ..Done::default()
+        })
+    }
+
+    /// The runs of the execution's inner ensemble that have ended.
+    async fn ended_inside(&self, work: &Work) -> Result<Vec<(String, Vec<Record>)>, String> {
+        let mut ended = Vec::new();
+        for InnerEnded { name, run } in &work.inner {
+            let sent = self.0.engine.records(run, 0).await;
+            let sent = sent.and_then(|sent| self.0.engine.decoded(&sent.lines));
+            ended.push((name.clone(), sent.map_err(|error| error.to_string())?));
+        }
+        Ok(ended)
+    }
+
+    /// The run of an inner ensemble, as a workflow is given it.
+    fn wanted(&self, wanted: InnerStart, outer: &StartRun) -> Result<InnerWanted, String> {
+        let root = self.0.runs.project().folder.clone();
+        let (file, root) = (
+            wanted.file.canonicalize().unwrap_or(wanted.file),
+            root.canonicalize().unwrap_or(root),
+        );
+        let outside = || format!("{} is not in the folder that workers serve", file.display());
+        let file = file
+            .strip_prefix(&root)
+            .ok()
+            .and_then(|file| file.to_str())
+            .ok_or_else(outside)?;
+        Ok(InnerWanted {
+            name: wanted.name,
+            start: StartRun {
+                at: self.0.runs.host().now(),
+                ensemble: wanted.ensemble,
+                file: file.to_owned(),
+                started: wanted.started,
+                inside: Some(outer.inside.as_ref().unwrap_or(&outer.started.models).clone()),
+                ..outer.clone()
+            },
         })
     }
 

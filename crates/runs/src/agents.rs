@@ -1,6 +1,6 @@
 //! One runner for each agent: here every kind gets what it needs from outside.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -38,6 +38,8 @@ pub(crate) struct ReadyAgents {
     pub(crate) runners: Vec<Arc<dyn Runner>>,
     /// Agents that a simulated model answers for.
     pub(crate) simulated: Vec<Arc<str>>,
+    /// Does one of them ask a person, or an agent of an inner ensemble?
+    pub(crate) asks: bool,
     /// Servers of tools, to be closed when the run is over.
     pub(crate) servers: Arc<Servers>,
     /// Programs of external agents, to be ended when the run is over.
@@ -54,6 +56,7 @@ type Made = (Arc<dyn Runner>, bool);
 pub(crate) fn ready_agents(prepared: &Prepared, shared: &Shared, open: &OpenInner) -> Result<ReadyAgents, RunError> {
     check_trust(prepared, &shared.overrides, &shared.project)?;
     let ensemble = prepared.plan.ensemble();
+    shared.asking.add(ensemble);
     let profiles = profiles(ensemble, &prepared.folder, shared.overrides.clone(), &shared.project)?;
     learn(ensemble, &profiles, &shared.host, shared.network.secrets());
     let maker = Maker {
@@ -68,6 +71,7 @@ pub(crate) fn ready_agents(prepared: &Prepared, shared: &Shared, open: &OpenInne
         },
         open,
         made: RefCell::default(),
+        asks: Cell::default(),
     };
     let mut ready = ReadyAgents {
         servers: shared.servers.clone(),
@@ -78,7 +82,10 @@ pub(crate) fn ready_agents(prepared: &Prepared, shared: &Shared, open: &OpenInne
     for (at, agent) in ensemble.agents.iter().enumerate() {
         let whole = maker.stand_ins().and_then(|stand_ins| stand_ins.whole(agent));
         let made = match whole {
-            Some(runner) => Ok((runner, false)),
+            Some(runner) => {
+                shared.asking.leave_out(agent);
+                Ok((runner, false))
+            }
             None => maker.made(agent).and_then(|made| with_parts(agent, made)),
         };
         match made {
@@ -92,6 +99,7 @@ pub(crate) fn ready_agents(prepared: &Prepared, shared: &Shared, open: &OpenInne
         }
     }
     if findings.is_empty() {
+        ready.asks = maker.asks.get();
         return Ok(ready);
     }
     let document = prepared.loaded.document.as_ref();
@@ -107,6 +115,7 @@ struct Maker<'a> {
     parts: Parts<'a>,
     open: &'a OpenInner,
     made: RefCell<HashMap<Arc<str>, Made>>,
+    asks: Cell<bool>,
 }
 
 impl Maker<'_> {
@@ -116,7 +125,10 @@ impl Maker<'_> {
             return Ok(made.clone());
         }
         let (runner, simulated) = match self.stand_in(agent) {
-            Some(runner) => (runner, false),
+            Some(runner) => {
+                self.parts.shared.asking.leave_out(agent);
+                (runner, false)
+            }
             None => self.runner(agent)?,
         };
         let made = (guard(agent, runner), simulated);
@@ -176,6 +188,7 @@ impl Maker<'_> {
                 if let Some(profile) = self.stand_ins().and_then(|stand_ins| stand_ins.responder(agent)) {
                     spec.responses = Some(Responses::Profile(profile));
                 }
+                self.asks.set(true);
                 let runner = InputRunner::new(agent, &spec, wiring)?;
                 let simulated = runner.is_simulated();
                 (Arc::new(runner), simulated)
@@ -185,7 +198,14 @@ impl Maker<'_> {
                 prompt,
                 inputs,
             } => {
-                let inner = (self.open)(ensemble, parts.prepared, &shared.within(&agent.name))?;
+                let mut shared = shared.within(&agent.name);
+                let turn_limit = parts.prepared.plan.ensemble().limits.turn_timeout;
+                if agent.timeout.is_some() || turn_limit.is_some() || agent.for_each.is_some() {
+                    // The execution ends by a clock of its own, or has parts.
+                    shared.elsewhere = None;
+                }
+                let inner = (self.open)(ensemble, parts.prepared, &shared)?;
+                self.asks.set(self.asks.get() || inner.asks);
                 let inputs = InnerInputs::compile(agent, prompt.as_deref(), inputs)?;
                 let runner = SubEnsembleRunner::agent(inner.conversations, inputs);
                 (Arc::new(runner), inner.simulated)

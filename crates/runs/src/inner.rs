@@ -14,6 +14,7 @@ use ensemble_core::trace::{self, TraceParent};
 use ensemble_language::data::{Context, Failure, FailureKind, digest};
 
 use crate::agents::{ReadyAgents, ready_agents};
+use crate::elsewhere::{Elsewhere, InnerStart};
 use crate::error::RunError;
 use crate::inputs;
 use crate::parts::{Inner, Shared};
@@ -30,6 +31,8 @@ struct InnerEnsemble {
     agents: ReadyAgents,
     shared: Shared,
     outermost: Outermost,
+    /// Who drives its conversations, if not the outer run.
+    elsewhere: Option<Arc<dyn Elsewhere>>,
 }
 
 /// Makes the ensemble that an agent names ready: everything in it is checked before the outer run starts.
@@ -42,19 +45,23 @@ pub(crate) fn inner(named: &str, outer: &Prepared, shared: &Shared, outermost: &
     let prepared = prepare(&path, project)?;
     let mut shared = shared.clone();
     shared.outer.push(absolute);
+    let elsewhere = shared.elsewhere.take();
     let open = opener(outermost.clone());
     let agents = ready_agents(&prepared, &shared, &open)?;
     let simulated = !agents.simulated.is_empty();
+    let asks = agents.asks;
     let takes = inputs::as_one_schema(prepared.plan.ensemble());
     let conversations = Arc::new(InnerEnsemble {
         prepared,
         agents,
         shared,
         outermost: outermost.clone(),
+        elsewhere: elsewhere.filter(|_| !asks),
     });
     Ok(Inner {
         conversations,
         simulated,
+        asks,
         takes,
     })
 }
@@ -108,6 +115,14 @@ struct Opened {
 impl InnerEnsemble {
     async fn converse(&self, execution: &Execution, given: InnerGiven) -> Result<ConversationState, RunError> {
         let (inputs, context) = self.given(given)?;
+        let elsewhere = self.elsewhere.as_ref();
+        if let Some(elsewhere) = elsewhere.filter(|elsewhere| elsewhere.takes(&execution.agent_name)) {
+            let start = self.start_of(execution, inputs, context);
+            let mut state = ConversationState::new(self.prepared.plan.clone());
+            let records = elsewhere.drive(start).await;
+            records.iter().for_each(|record| state.apply(record));
+            return Ok(state);
+        }
         let Opened {
             run,
             mut state,
@@ -136,7 +151,7 @@ impl InnerEnsemble {
         let first = if is_new {
             Event::RunStarted(Box::new(RunStarted {
                 trace,
-                ..self.started(&*run, execution, inputs, context)
+                ..self.started(run.id().shared(), execution, inputs, context)
             }))
         } else {
             Event::RunResumed(RunResumed {
@@ -170,10 +185,22 @@ impl InnerEnsemble {
         Ok((resolved.unwrap_or_default(), context))
     }
 
-    fn started(&self, run: &dyn StoredRun, execution: &Execution, inputs: Context, context: Context) -> RunStarted {
+    /// The run of this execution, for somebody else.
+    fn start_of(&self, execution: &Execution, inputs: Context, context: Context) -> InnerStart {
+        let name = format!("{}-{}-{}", execution.agent_name, execution.execution, execution.attempt);
+        let id = format!("{}/sub/{name}", execution.run_id);
+        InnerStart {
+            started: self.started(id.into(), execution, inputs, context),
+            name,
+            ensemble: self.prepared.source.text().clone(),
+            file: self.shared.project.folder.join(self.prepared.source.name()),
+        }
+    }
+
+    fn started(&self, run_id: Arc<str>, execution: &Execution, inputs: Context, context: Context) -> RunStarted {
         RunStarted {
             format: FORMAT,
-            run_id: run.id().shared(),
+            run_id,
             ensemble: self.prepared.plan.ensemble().name.clone(),
             ensemble_file: self.prepared.source.name().to_owned(),
             ensemble_digest: digest(self.prepared.source.text()),

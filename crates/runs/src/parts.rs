@@ -24,8 +24,10 @@ use ensemble_language::ensemble::{Agent, AgentKind, Llm, ModelChoice, Setting};
 use ensemble_language::loader::codes::{NO_SANDBOX, NOT_READY};
 use ensemble_language::source::Route;
 
+use crate::elsewhere::Elsewhere;
 use crate::error::RunError;
 use crate::events::Hub;
+use crate::given::Asking;
 use crate::host::Host;
 use crate::prepare::Prepared;
 use crate::project::Project;
@@ -39,6 +41,8 @@ const OUTPUT_CAP: usize = 10 << 20;
 pub(crate) struct Shared {
     /// Answers given with the run.
     pub(crate) answers: Arc<Answers>,
+    /// Which agents ask.
+    pub(crate) asking: Arc<Asking>,
     /// Who is asked.
     pub(crate) operator: Arc<dyn Operator>,
     /// Who gets live pieces.
@@ -69,6 +73,8 @@ pub(crate) struct Shared {
     pub(crate) network: Network,
     /// Runners in the place of agents.
     pub(crate) stand_ins: Option<Arc<dyn StandIns>>,
+    /// Who drives the runs of inner ensembles, if not this run.
+    pub(crate) elsewhere: Option<Arc<dyn Elsewhere>>,
 }
 
 impl Shared {
@@ -85,6 +91,7 @@ impl Shared {
     pub(crate) fn within_tool(&self, tool: &str) -> Self {
         Self {
             stand_ins: self.stand_ins.as_ref().map(|stand_ins| stand_ins.within(tool)),
+            elsewhere: None,
             ..self.clone()
         }
     }
@@ -108,6 +115,8 @@ pub(crate) struct Inner {
     pub(crate) conversations: Arc<dyn Conversations>,
     /// Does a simulated model take part?
     pub(crate) simulated: bool,
+    /// Does it ask a person?
+    pub(crate) asks: bool,
     /// The schema of its inputs as one map, if it declares inputs.
     pub(crate) takes: Option<serde_json::Value>,
 }

@@ -154,6 +154,17 @@ impl Project {
         Ok(Source::new(path.display().to_string(), source.text().clone()))
     }
 
+    /// Does the file stand inside the folder, wherever links lead? A file that is gone stood where its folder is.
+    pub fn holds(&self, file: &Path) -> bool {
+        let file = self.folder.join(file);
+        let gone = || file.parent().unwrap_or(&file).canonicalize();
+        let is_below = |file: PathBuf| self.folder.canonicalize().map(|folder| file.starts_with(folder));
+        file.canonicalize()
+            .or_else(|_| gone())
+            .and_then(is_below)
+            .unwrap_or(false)
+    }
+
     /// The path as a person in this folder would write it.
     pub fn relative(&self, path: &Path) -> PathBuf {
         path.strip_prefix(&self.folder)

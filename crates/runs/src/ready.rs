@@ -24,6 +24,7 @@ use ensemble_language::ensemble::Agent;
 
 use crate::agents::{ReadyAgents, ready_agents};
 use crate::desk::Desk;
+use crate::elsewhere::Elsewhere;
 use crate::error::RunError;
 use crate::events::{Hub, HubLiveOutput, Tracer};
 use crate::given;
@@ -97,6 +98,8 @@ pub(crate) struct Making<'a> {
     pub(crate) models: &'a [String],
     pub(crate) project: &'a Project,
     pub(crate) host: &'a Host,
+    /// Who drives the runs of inner ensembles, if not the run.
+    pub(crate) elsewhere: Option<Arc<dyn Elsewhere>>,
 }
 
 /// What a run starts with.
@@ -138,9 +141,9 @@ impl Making<'_> {
             models,
             project,
             host,
+            elsewhere,
         } = self;
         let ensemble = prepared.plan.ensemble();
-        given::check_answers(&options.answers, ensemble)?;
         given::check_tools(&options.allowed_tools, false, ensemble)?;
         given::check_tools(&options.denied_tools, true, ensemble)?;
         let substitutes = Substitutes::of(&options);
@@ -159,6 +162,7 @@ impl Making<'_> {
         told.iter().for_each(|secret| network.secrets().learn(secret));
         let shared = Shared {
             answers: Arc::new(options.answers),
+            asking: Arc::default(),
             permissions: Arc::new(
                 ToolPermissions::new(Arc::clone(&operator), options.allowed_tools).denying(options.denied_tools),
             ),
@@ -179,9 +183,11 @@ impl Making<'_> {
             watchdog,
             network,
             stand_ins: substitutes.as_ref().map(Substitutes::outermost).or(options.stand_ins),
+            elsewhere,
         };
         let outermost: Outermost = Arc::new(OnceLock::new());
         let agents = ready_agents(&prepared, &shared, &opener(outermost.clone()))?;
+        shared.asking.check(&shared.answers)?;
         substitutes.map_or(Ok(()), |substitutes| substitutes.check())?;
         Ok(Made {
             prepared,

@@ -232,6 +232,7 @@ impl Runs {
             models,
             project: &self.project,
             host: &self.host,
+            elsewhere: None,
         }
     }
 

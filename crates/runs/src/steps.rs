@@ -13,9 +13,11 @@ use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::{MemoryStore, RunId, RunStore, StoredRun};
 use tokio::sync::mpsc;
 
+use crate::elsewhere::Elsewhere;
 use crate::error::RunError;
 use crate::options::RunOptions;
 use crate::prepare::Prepared;
+use crate::ready::Making;
 use crate::runs::Runs;
 
 /// What an execution did.
@@ -44,6 +46,8 @@ impl Runs {
     /// Performs what is pending in the open turn of `state`, until it ends or waits for an answer. Nothing is stored, and
     /// no turn is finished or begun. Nobody is asked; answers are in `options`.
     ///
+    /// `elsewhere`: who drives the runs of inner ensembles; without it they are driven here.
+    ///
     /// Use [`records_for`] to get a state in which one execution is pending.
     ///
     /// # Errors
@@ -53,11 +57,16 @@ impl Runs {
         prepared: Arc<Prepared>,
         mut state: ConversationState,
         mut options: RunOptions,
+        elsewhere: Option<Arc<dyn Elsewhere>>,
     ) -> Result<Performed, RunError> {
         let models = std::mem::take(&mut options.models);
         let text = prepared.source.text().clone();
         let timeout = prepared.plan.ensemble().limits.timeout;
-        let able = self.making(prepared, options, &models).make()?.into_able();
+        let making = Making {
+            elsewhere,
+            ..self.making(prepared, options, &models)
+        };
+        let able = making.make()?.into_able();
         let id = state
             .started()
             .map_or_else(|| "run".into(), |started| started.run_id.clone());

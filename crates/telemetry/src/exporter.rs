@@ -3,19 +3,21 @@
 
 mod answer;
 
+use std::io::Write;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use flate2::write::GzEncoder;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
 use tokio::sync::{mpsc, watch};
 
 use self::answer::{Answer, answered};
 use crate::document::Resource;
-use crate::settings::{Encoding, Endpoint, Settings};
+use crate::settings::{Compression, Encoding, Endpoint, Settings};
 
 /// Most spans that wait.
 const WAITING: usize = 4096;
@@ -133,6 +135,14 @@ impl Shared {
     }
 }
 
+/// A body in the form of gzip.
+fn zipped(body: &[u8]) -> Vec<u8> {
+    let mut zip = GzEncoder::new(Vec::new(), flate2::Compression::default());
+    zip.write_all(body)
+        .and_then(|()| zip.finish())
+        .expect("memory can be written")
+}
+
 /// What the thread does.
 struct Sending {
     endpoint: Endpoint,
@@ -171,6 +181,10 @@ impl Sending {
         let body = match self.endpoint.encoding {
             Encoding::Protobuf => self.resource.protobuf(batch),
             Encoding::Json => self.resource.json(batch).into_bytes(),
+        };
+        let body = match self.endpoint.compression {
+            Compression::None => body,
+            Compression::Gzip => zipped(&body),
         };
         for tried in 0..TRIES {
             let answer = answered(&self.endpoint, client, body.clone()).await;

@@ -18,4 +18,4 @@ pub use exporter::{Exporter, HttpClient, Report};
 pub use fold::{Around, Fold, Placed};
 pub use live::Live;
 pub use recorded::{Recorded, Trace};
-pub use settings::{Encoding, Endpoint, Off, Sampler, Settings};
+pub use settings::{Compression, Encoding, Endpoint, Off, Sampler, Settings};

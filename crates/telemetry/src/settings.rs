@@ -34,6 +34,17 @@ pub struct Endpoint {
     pub timeout: Duration,
     /// The form of the body.
     pub encoding: Encoding,
+    /// How the body is compressed.
+    pub compression: Compression,
+}
+
+/// How a body is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compression {
+    /// Not at all.
+    None,
+    /// With gzip.
+    Gzip,
 }
 
 /// The form of a body.
@@ -122,6 +133,16 @@ impl Endpoint {
                 )));
             }
         };
+        let compression = match either("COMPRESSION") {
+            None => Compression::None,
+            Some((_, value)) if value == "none" => Compression::None,
+            Some((_, value)) if value == "gzip" => Compression::Gzip,
+            Some((name, value)) => {
+                return Err(Off::Wrong(format!(
+                    "{name} is `{value}`, and only `gzip` and `none` are supported"
+                )));
+            }
+        };
         let url = match either("ENDPOINT") {
             Some((name, value)) if name.contains("TRACES") => address(&name, &value)?,
             Some((name, value)) => of_traces(address(&name, &value)?),
@@ -136,6 +157,7 @@ impl Endpoint {
                 .filter(|limit| *limit > 0)
                 .map_or(TIMEOUT, Duration::from_millis),
             encoding,
+            compression,
         })
     }
 

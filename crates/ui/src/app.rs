@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ensemble_core::store::{RunId, StoredRun};
 use ensemble_language::ensemble::Ensemble;
+use ensemble_lsp::analysis::findings::Checks;
 use ensemble_reports::report::graph::Picture;
 use ensemble_runs::service::RunService;
 use tokio::runtime::Handle;
@@ -36,6 +37,8 @@ pub struct Settings {
     pub version: &'static str,
     /// Draws an ensemble.
     pub picture: fn(&Ensemble) -> Picture,
+    /// The checks of files that are not ensembles.
+    pub checks: Arc<dyn Checks>,
 }
 
 /// What all requests share.
@@ -44,6 +47,9 @@ pub(crate) struct App {
     pub(crate) runs: RunService,
     pub(crate) version: &'static str,
     pub(crate) picture: fn(&Ensemble) -> Picture,
+    pub(crate) checks: Arc<dyn Checks>,
+    /// Held by whoever replaces a file.
+    pub(crate) writing: Mutex<()>,
     pub(crate) briefs: tokio::sync::Mutex<Briefs>,
     pub(crate) conversations: Conversations,
     /// Where runs are driven.
@@ -58,6 +64,8 @@ impl App {
             runs: settings.runs,
             version: settings.version,
             picture: settings.picture,
+            checks: settings.checks,
+            writing: Mutex::default(),
             briefs: tokio::sync::Mutex::default(),
             conversations: Conversations::default(),
             driving: settings.driving,

@@ -4,13 +4,15 @@
 //!   `/v1/chat/completions` for chat programs.
 //! - [`Token`] is what a client must know.
 //!
-//! The server keeps nothing of its own: what it shows is folded from the journals, which it follows whoever writes them.
+//! The server keeps nothing of its own: what it shows is folded from the journals, which it follows whoever
+//! writes them, and read from the files of ensembles.
 
 mod api;
 mod app;
 mod briefs;
 mod chat;
 mod conversations;
+mod design;
 mod events;
 mod follow;
 mod guard;

@@ -21,6 +21,10 @@ pub(crate) fn at(path: &str) -> Option<Reply> {
         "/talk.js" => (SCRIPT, include_str!("page/talk.js")),
         "/act.js" => (SCRIPT, include_str!("page/act.js")),
         "/start.js" => (SCRIPT, include_str!("page/start.js")),
+        "/edit.js" => (SCRIPT, include_str!("page/edit.js")),
+        "/editor.js" => (SCRIPT, include_str!("page/editor.js")),
+        "/highlight.js" => (SCRIPT, include_str!("page/highlight.js")),
+        "/panel.js" => (SCRIPT, include_str!("page/panel.js")),
         "/icon.svg" => ("image/svg+xml", include_str!("page/icon.svg")),
         _ => return None,
     };

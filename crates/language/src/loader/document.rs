@@ -160,6 +160,13 @@ fn shown(node: &Node, key: Option<Span>) -> Span {
     }
 }
 
+impl Scalar {
+    /// Whether it is written without quotes, on lines among others.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.style == Style::Plain
+    }
+}
+
 impl Node {
     /// One step down, with the bytes of the key if there is one.
     fn step(&self, step: &Step) -> Option<(&Node, Option<Span>)> {
@@ -190,6 +197,19 @@ impl Node {
             Content::Sequence(items) => Some(items),
             _ => None,
         }
+    }
+
+    /// What is written of a scalar, without quotes and escapes, whatever it means.
+    pub fn written(&self) -> Option<&Arc<str>> {
+        match &self.content {
+            Content::Scalar(scalar) => Some(&scalar.text),
+            _ => None,
+        }
+    }
+
+    /// Whether nothing is written: `key:`.
+    pub(crate) fn is_omitted(&self) -> bool {
+        self.span.start == self.span.end && matches!(self.content, Content::Scalar(_))
     }
 
     /// The text, if this is one.

@@ -93,10 +93,10 @@ fn site<'d>(document: &'d Document, at: &At) -> Option<Site<'d>> {
 }
 
 /// A node with its surroundings.
-struct Found<'d> {
-    node: &'d Node,
-    key: Option<Span>,
-    parent: Option<&'d Node>,
+pub(crate) struct Found<'d> {
+    pub(crate) node: &'d Node,
+    pub(crate) key: Option<Span>,
+    pub(crate) parent: Option<&'d Node>,
 }
 
 /// Whether the value stands where its route leads, so that it belongs to no other place.
@@ -105,7 +105,7 @@ pub(super) fn is_written_at(document: &Document, route: &Route) -> bool {
 }
 
 /// The node at the route, if every step of the route is written inside the value above it.
-fn find<'d>(document: &'d Document, route: &Route) -> Option<Found<'d>> {
+pub(crate) fn find<'d>(document: &'d Document, route: &Route) -> Option<Found<'d>> {
     let mut found = Found {
         node: document.root(),
         key: None,
@@ -224,13 +224,13 @@ pub(super) fn has_mark(text: &str) -> bool {
 }
 
 /// Whether the map or the list is written in brackets. Without them, it begins where its first part does.
-pub(super) fn is_flow(text: &str, node: &Node) -> bool {
+pub(crate) fn is_flow(text: &str, node: &Node) -> bool {
     let first = parts(node).first().map_or(usize::MAX, |part| part.start);
     text[node.span.start..].starts_with(['{', '[']) && node.span.start < first
 }
 
 /// The bytes of the parts of a map or a list that are written in it, in the order of the text.
-fn parts(parent: &Node) -> Vec<Span> {
+pub(crate) fn parts(parent: &Node) -> Vec<Span> {
     let inside = |span: &Span| parent.span.start <= span.start && span.end <= parent.span.end;
     match &parent.content {
         Content::Mapping(entries) => {

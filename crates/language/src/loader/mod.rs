@@ -42,8 +42,10 @@ use crate::source::{At, Part, Route, Source, Span};
 pub use changes::{Changes, changes};
 pub use decode::{Answers, Level, ReportFormat, Settings};
 pub use document::{Document, MAX_BYTES};
+pub(crate) use edits::{Found, find, is_flow, parts};
 pub use findings::MAX_FINDINGS;
 pub use rewrite::flow;
+pub(crate) use rewrite::{block_header, end_of, json, rewrite as rewritten};
 
 use document::Content;
 use findings::Findings;
@@ -75,6 +77,16 @@ pub struct Configuration {
     pub settings: Settings,
     /// All findings, in the order in which they were found.
     pub findings: Vec<Finding>,
+}
+
+/// Whether the text without quotes is a text, and no number, boolean or null.
+pub(crate) fn is_text_without_quotes(text: &str) -> bool {
+    scalar::plain(text) == document::ScalarValue::Text
+}
+
+/// The text in quotes, as JSON and YAML write it.
+pub(crate) fn json_spelt(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
 }
 
 /// The result of loading another text: its value, or the findings.

@@ -13,7 +13,7 @@ use crate::fix::{Change, Fix, Mend};
 use crate::source::{At, Route, Source, Span};
 
 /// The edits that make the value at the route this one; `None` if they cannot be made with certainty.
-pub(super) fn rewrite(source: &Source, document: &Document, route: &Route, value: &Value) -> Option<Fix> {
+pub(crate) fn rewrite(source: &Source, document: &Document, route: &Route, value: &Value) -> Option<Fix> {
     let node = document.get(route)?;
     if !edits::is_written_at(document, route) {
         return None;
@@ -36,7 +36,7 @@ fn mend(changes: Vec<Change>) -> Mend {
 }
 
 /// The value as JSON.
-pub(super) fn json(node: &Node) -> Option<Value> {
+pub(crate) fn json(node: &Node) -> Option<Value> {
     Some(match &node.content {
         Content::Scalar(scalar) => scalar_json(scalar)?,
         Content::Sequence(items) => items.iter().map(|item| json(item)).collect::<Option<Vec<_>>>()?.into(),
@@ -130,7 +130,7 @@ fn anew(text: &str, node: &Node, value: &Value) -> Option<Change> {
 }
 
 /// Where the `|` or `>` of a string stands that is written on lines of its own, which are the bytes of the node.
-fn block_header(text: &str, node: &Node) -> Option<usize> {
+pub(crate) fn block_header(text: &str, node: &Node) -> Option<usize> {
     let Content::Scalar(scalar) = &node.content else {
         return None;
     };
@@ -139,7 +139,7 @@ fn block_header(text: &str, node: &Node) -> Option<usize> {
 }
 
 /// The end of what is written of the node.
-fn end_of(text: &str, node: &Node) -> usize {
+pub(crate) fn end_of(text: &str, node: &Node) -> usize {
     let trimmed = |span: Span| span.start + text[span.start..span.end].trim_end().len();
     let is_flow = edits::is_flow(text, node);
     match &node.content {

@@ -32,6 +32,8 @@ pub struct Renamed {
     pub scripts: Vec<(PathBuf, String, Vec<Edit>)>,
     /// The scripts that name the agent perhaps, and are not changed.
     pub uncertain: Vec<PathBuf>,
+    /// Whether the agent's output is stored in the context under its name.
+    pub is_stored: bool,
 }
 
 /// The agent whose name is at the offset, with the bytes of the name.
@@ -72,6 +74,21 @@ pub fn rename(
     };
     in_scripts(view, &agent, new, is_shared, &mut renamed);
     Ok(renamed)
+}
+
+/// The text of a script in which the agent has another name; as it is, if it does not name the agent.
+///
+/// # Errors
+/// The name cannot be given, or it is not certain what the script names.
+pub fn in_script(text: &str, agent: &str, new: &str, is_stored: bool) -> Result<String, String> {
+    if !is_name(new) {
+        return Err(format!("`{new}` cannot be the name of an agent"));
+    }
+    let occurrences = scripts::occurrences(text, agent, is_stored);
+    let occurrences =
+        occurrences.ok_or("the script has variables of its own with the names of those that hold agents")?;
+    let edits: Vec<Edit> = occurrences.iter().map(|one| edit(text, one, new)).collect();
+    Ok(applied(text, &edits))
 }
 
 /// Whether the text can be the name of an agent.
@@ -157,6 +174,7 @@ fn in_scripts(
 ) {
     let Some(ensemble) = &view.ensemble else { return };
     let is_stored = view.agent(agent).is_some_and(|agent| *agent.state_key() == agent.name);
+    renamed.is_stored = is_stored;
     let mut seen: Vec<&str> = Vec::new();
     for user in &ensemble.agents {
         let AgentKind::Script { script, .. } = &user.kind else {

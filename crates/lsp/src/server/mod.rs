@@ -28,6 +28,7 @@ use ensemble_runs::project::Project;
 use lsp_server::Message;
 
 use self::outgoing::Outgoing;
+pub use self::requests::is_shared;
 use self::session::Session;
 use crate::analysis::findings::Checks;
 

@@ -333,7 +333,7 @@ fn read<T: DeserializeOwned>(params: Value) -> Result<T, Refusal> {
 }
 
 /// Whether another ensemble of the folder names the script.
-fn is_shared(script: &Path, ensemble: &Path) -> bool {
+pub fn is_shared(script: &Path, ensemble: &Path) -> bool {
     let (Some(folder), Some(name)) = (ensemble.parent(), script.file_name().and_then(|name| name.to_str())) else {
         return true;
     };

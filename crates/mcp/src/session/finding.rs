@@ -10,7 +10,6 @@ use ensemble_runs::{RunError, RunOptions};
 use serde_json::{Value, json};
 
 use super::{Refusal, Reply, Session, document};
-use crate::catalog::is_inside;
 use crate::status::{brief, told};
 use crate::tools::Arguments;
 
@@ -34,7 +33,7 @@ impl Session {
 
     /// The runs of the project can be those of other folders, too.
     pub(super) fn is_served(&self, summary: &RunSummary) -> bool {
-        is_inside(self.project(), Path::new(&summary.ensemble_file))
+        self.project().holds(Path::new(&summary.ensemble_file))
     }
 
     /// The latest run of an ensemble.

@@ -5,6 +5,9 @@
 
 #![expect(clippy::disallowed_methods, reason = "tests start programs and make files")]
 
+pub(crate) mod cluster;
+pub(crate) mod compare;
+
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -112,11 +115,7 @@ fn wait_for(port: u16) {
 impl Engine {
     /// Starts everything, with these files in the served folder.
     pub(crate) async fn start(files: &[(&str, &str)]) -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        std::fs::create_dir(folder.path().join(".ensemble")).expect("a folder");
-        for (name, text) in files {
-            std::fs::write(folder.path().join(name), text).expect("a file");
-        }
+        let folder = folder_with(files);
         let data = tempfile::tempdir().expect("a folder");
         let server = Command::new(engine_binary().expect("it was found before"))
             .args(["--no-logo", "--listen-mode", "tcp", "--base-dir"])
@@ -138,17 +137,12 @@ impl Engine {
         engine.start_worker();
         wait_for(9070);
         wait_for(8080);
-        engine.register().await;
+        register(ADMIN).await;
         engine
     }
 
     pub(crate) fn start_worker(&mut self) {
-        let worker = Command::new(env!("CARGO_BIN_EXE_ensemble-restate"))
-            .args(["serve", "--listen", "127.0.0.1:9080", "--ingress", INGRESS])
-            .arg(self.folder.path())
-            .stderr(Stdio::null())
-            .spawn();
-        self.worker = Some(worker.expect("the worker starts"));
+        self.worker = Some(worker(self.folder.path(), 9080));
         wait_for(9080);
     }
 
@@ -159,34 +153,59 @@ impl Engine {
         }
     }
 
-    /// Tells the engine where the worker is, as soon as the engine is ready.
-    async fn register(&self) {
-        let begun = Instant::now();
-        let client = ensemble_agents::model::http_client().expect("a client");
-        loop {
-            let sent = client
-                .post(format!("{ADMIN}/deployments"))
-                .header("content-type", "application/json")
-                .body(json!({"uri": "http://127.0.0.1:9080"}).to_string())
-                .send()
-                .await;
-            if sent.is_ok_and(|sent| sent.status().is_success()) {
-                return;
-            }
-            assert!(begun.elapsed() < PATIENCE, "the engine does not take the worker");
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    }
-
     pub(crate) fn path(&self) -> PathBuf {
         self.folder.path().canonicalize().expect("a folder")
     }
 
     /// The runs of the served folder, here.
     pub(crate) fn runs(&self) -> Runs {
-        let host = Host::system().unattended();
-        Runs::open(Project::at(self.path()), host).with_store(Arc::new(MemoryStore::new()))
+        runs_of(self.path())
     }
+}
+
+/// A folder to be served, with these files.
+fn folder_with(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir(folder.path().join(".ensemble")).expect("a folder");
+    for (name, text) in files {
+        std::fs::write(folder.path().join(name), text).expect("a file");
+    }
+    folder
+}
+
+/// A worker that listens at this port.
+fn worker(folder: &Path, port: u16) -> Child {
+    let worker = Command::new(env!("CARGO_BIN_EXE_ensemble-restate"))
+        .args(["serve", "--listen", &format!("127.0.0.1:{port}"), "--ingress", INGRESS])
+        .arg(folder)
+        .stderr(Stdio::null())
+        .spawn();
+    worker.expect("the worker starts")
+}
+
+/// Tells the engine where the workers are, as soon as the engine is ready.
+async fn register(admin: &str) {
+    let begun = Instant::now();
+    let client = ensemble_agents::model::http_client().expect("a client");
+    loop {
+        let sent = client
+            .post(format!("{admin}/deployments"))
+            .header("content-type", "application/json")
+            .body(json!({"uri": "http://127.0.0.1:9080"}).to_string())
+            .send()
+            .await;
+        if sent.is_ok_and(|sent| sent.status().is_success()) {
+            return;
+        }
+        assert!(begun.elapsed() < PATIENCE, "the engine does not take the worker");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// The runs of a folder, here.
+fn runs_of(folder: PathBuf) -> Runs {
+    let host = Host::system().unattended();
+    Runs::open(Project::at(folder), host).with_store(Arc::new(MemoryStore::new()))
 }
 
 pub(crate) fn remote() -> Remote {
@@ -195,7 +214,11 @@ pub(crate) fn remote() -> Remote {
 
 /// Starts the ensemble of this file on the engine.
 pub(crate) async fn start(engine: &Engine, file: &str, id: &str) -> Arc<Plan> {
-    let ready = engine.runs().ready(EnsembleRef::file(file), RunOptions::default());
+    start_with(&engine.runs(), &remote(), file, id).await
+}
+
+async fn start_with(runs: &Runs, remote: &Remote, file: &str, id: &str) -> Arc<Plan> {
+    let ready = runs.ready(EnsembleRef::file(file), RunOptions::default());
     let ready = ready.unwrap_or_else(|error| panic!("{file}: {error}"));
     let given = GivenToRun {
         answers: Default::default(),
@@ -204,7 +227,7 @@ pub(crate) async fn start(engine: &Engine, file: &str, id: &str) -> Arc<Plan> {
     };
     let start = StartRun::of(&ready, &RunId::new(id), Utc::now(), &given).expect("it is in the folder");
     let prepared = ready.prepared();
-    remote().start(&start).await.expect("the engine takes it");
+    remote.start(&start).await.expect("the engine takes it");
     prepared.plan.clone()
 }
 

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// At which append the process kills itself, and at which point of it.
-#[cfg_attr(not(debug_assertions), expect(dead_code, reason = "only tests have faults"))]
+#[cfg_attr(not(debug_assertions), expect(unreachable_pub, reason = "only tests name a fault"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
     point: FaultPoint,

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use opentelemetry_proto::tonic::collector::trace::v1::{ExportTracePartialSuccess, ExportTraceServiceResponse};
 use prost::Message;
-use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
+use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
 use reqwest::{Client, Response, StatusCode};
 
-use crate::settings::{Encoding, Endpoint};
+use crate::settings::{Compression, Encoding, Endpoint};
 
 /// As much of an answer is read.
 const LARGEST: usize = 64 << 10;
@@ -33,6 +33,10 @@ pub(super) async fn answered(endpoint: &Endpoint, client: &Client, body: Vec<u8>
         Encoding::Json => "application/json",
     };
     let request = client.post(endpoint.url.clone()).header(CONTENT_TYPE, kind).body(body);
+    let request = match endpoint.compression {
+        Compression::None => request,
+        Compression::Gzip => request.header(CONTENT_ENCODING, "gzip"),
+    };
     let headers = endpoint.headers.iter().cloned();
     let request = headers.fold(request, |request, (name, value)| request.header(name, value));
     let sent = async {

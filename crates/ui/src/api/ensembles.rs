@@ -23,6 +23,7 @@ pub(super) fn list(app: &App) -> Value {
         let mut document = loaded.ensemble.as_ref().map(described).unwrap_or_else(|| json!({}));
         document["name"] = name.into();
         document["file"] = path.display().to_string().into();
+        document["editable"] = project.holds(&path).into();
         document["errors"] = json!(errors);
         Some(document)
     });

@@ -13,12 +13,16 @@ use serde_json::Value;
 
 use crate::app::App;
 use crate::chat;
+use crate::design;
 use crate::reply::{self, Failure, Reply};
 
 pub(crate) use query::Query;
 
 /// Answers a question. Nothing changes.
 pub(crate) async fn read(app: &Arc<App>, path: &str, query: &Query) -> Result<Reply, Failure> {
+    if let Some(reply) = design::read(app, path, query.text("file").ok()).await? {
+        return Ok(reply);
+    }
     Ok(match path {
         "/api/about" => reply::json(&runs::about(app)),
         "/api/runs" => reply::json(&runs::list(app).await?),
@@ -39,6 +43,9 @@ pub(crate) async fn read(app: &Arc<App>, path: &str, query: &Query) -> Result<Re
 
 /// Does what is asked for.
 pub(crate) async fn act(app: &Arc<App>, path: &str, given: &Value) -> Result<Reply, Failure> {
+    if let Some(reply) = design::act(app, path, given).await? {
+        return Ok(reply);
+    }
     let done = match path {
         "/v1/chat/completions" => return chat::complete(app, given).await,
         "/api/start" => act::start(app, given).await?,

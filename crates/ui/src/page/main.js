@@ -1,6 +1,7 @@
 // From the address to a view. The token stands in the address once; then a cookie has it.
 
 import { fill, get, h, main, post, say, trouble, Refused } from '/base.js';
+import { showEdit } from '/edit.js';
 import { showList } from '/list.js';
 import { showRun } from '/run.js';
 import { showStart } from '/start.js';
@@ -30,7 +31,7 @@ function show() {
   const { place, rest } = parts();
   const key = place === 'run' ? `run ${rest[0]}` : `${place} ${rest.join('/')}`;
   for (const link of document.querySelectorAll('nav[aria-label="Page"] a')) {
-    const is = link.getAttribute('href') === (place === 'new' ? '#/new' : '#/') && place !== 'run';
+    const is = link.getAttribute('href') === (place === 'new' || place === 'edit' ? '#/new' : '#/') && place !== 'run';
     if (is) link.setAttribute('aria-current', 'page');
     else link.removeAttribute('aria-current');
   }
@@ -43,7 +44,7 @@ function show() {
   shownKey = key;
   arrive = null;
   fill(main(), h('p', { class: 'quiet' }, 'Loading…'));
-  const view = { run: showRun, new: showStart }[place] ?? showList;
+  const view = { run: showRun, new: showStart, edit: showEdit }[place] ?? showList;
   const made = view(rest);
   leave = made.leave ?? (() => {});
   arrive = made.arrive ?? null;

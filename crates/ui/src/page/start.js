@@ -51,17 +51,23 @@ export function showStart([name]) {
   return {};
 }
 
+/** A link to the text of the ensemble, if it stands where the page may write. */
+function editing(ensemble) {
+  return ensemble.editable && h('a', { href: `#/edit/${encodeURIComponent(ensemble.name)}`, 'aria-label': `Edit ${ensemble.name}` }, 'Edit');
+}
+
 async function load(name) {
   const ensembles = await get('/api/ensembles');
   if (!name) {
     const list = h('ul', { class: 'cards' }, ensembles.map(one => h('li', {}, h('h2', {}, h('a', { href: `#/new/${encodeURIComponent(one.name)}` }, one.name)),
-      one.description && h('p', {}, one.description), h('p', { class: 'quiet' }, `${one.file} · ${count((one.agents ?? []).length, 'agent')}`))));
+      one.description && h('p', {}, one.description), h('p', { class: 'quiet' }, `${one.file} · ${count((one.agents ?? []).length, 'agent')}`),
+      h('p', { class: 'actions' }, h('a', { href: `#/new/${encodeURIComponent(one.name)}`, 'aria-label': `Start ${one.name}` }, 'Start'), editing(one)))));
     fill(main(), h('h1', {}, 'New run'), ensembles.length ? list : h('p', {}, 'There is no ensemble here; ', h('code', {}, 'ensemble init'), ' creates one.'));
     return;
   }
   const ensemble = ensembles.find(one => one.name === name);
   const head = h('h1', {}, `New run of ${name}`);
   if (!ensemble) fill(main(), head, h('p', {}, 'There is no ensemble of this name.'));
-  else if (ensemble.errors.length) fill(main(), head, h('p', {}, 'It has errors:'), h('ul', {}, ensemble.errors.map(text => h('li', {}, text))));
-  else fill(main(), head, ensemble.description && h('p', {}, ensemble.description), form(ensemble));
+  else if (ensemble.errors.length) fill(main(), head, h('p', {}, 'It has errors:'), h('ul', {}, ensemble.errors.map(text => h('li', {}, text))), h('p', {}, editing(ensemble)));
+  else fill(main(), head, ensemble.description && h('p', {}, ensemble.description), h('p', {}, editing(ensemble)), form(ensemble));
 }

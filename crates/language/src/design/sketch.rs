@@ -1,0 +1,74 @@
+//! The agents of a text and their dependencies with their places, as far as the text has them.
+
+use std::sync::Arc;
+
+use crate::loader::document::Node;
+use crate::loader::outline;
+use crate::source::{Source, Span};
+
+/// The keys that say what an agent is.
+pub(super) const KINDS: [&str; 6] = ["script", "model", "model_profile", "input", "ensemble", "acp"];
+
+/// An agent of a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SketchedAgent {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The key that says what it is.
+    pub kind: Option<&'static str>,
+    /// The bytes of its name.
+    pub span: Span,
+    /// Its dependencies: those of `depends_on` first.
+    pub dependencies: Vec<SketchedDependency>,
+}
+
+/// A dependency of an agent of a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SketchedDependency {
+    /// The agent to which it listens.
+    pub to: Arc<str>,
+    /// The condition, if there is one.
+    pub condition: Option<Arc<str>>,
+    /// Whether it is not needed at first.
+    pub feedback: bool,
+    /// The bytes of that agent's name.
+    pub span: Span,
+}
+
+/// The agents of a text in its order; none if it is not YAML.
+pub fn sketch(source: &Source) -> Vec<SketchedAgent> {
+    let Ok(document) = outline(source) else {
+        return Vec::new();
+    };
+    let agents = document.root().get("agents").and_then(Node::items).unwrap_or_default();
+    agents.iter().filter_map(|agent| agent_of(agent)).collect()
+}
+
+fn agent_of(agent: &Node) -> Option<SketchedAgent> {
+    let name = agent.get("name")?;
+    let list = |key: &str| agent.get(key).and_then(Node::items).unwrap_or_default();
+    let all = list("depends_on").iter().chain(list("dependencies"));
+    Some(SketchedAgent {
+        name: name.text()?.clone(),
+        kind: KINDS.into_iter().find(|kind| agent.get(kind).is_some()),
+        span: name.span,
+        dependencies: all.filter_map(|one| dependency(one)).collect(),
+    })
+}
+
+fn dependency(node: &Node) -> Option<SketchedDependency> {
+    let name = match node.get("agent_name") {
+        Some(name) => name,
+        None => node,
+    };
+    let condition = node.get("condition").and_then(Node::written);
+    Some(SketchedDependency {
+        to: name.text()?.clone(),
+        condition: condition.cloned(),
+        feedback: node
+            .get("feedback")
+            .and_then(Node::written)
+            .is_some_and(|text| &**text == "true"),
+        span: name.span,
+    })
+}

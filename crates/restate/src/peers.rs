@@ -1,0 +1,90 @@
+//! The other workers: who performs an execution, and what it came to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ensemble_remote::protocol::Done;
+use hyper::StatusCode;
+use serde::{Deserialize, Serialize};
+
+/// The beginning of the path at which a worker is asked for an execution; the id of the call follows.
+pub const PATH: &str = "/ensemble/calls/";
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(40);
+/// How often a worker that does not answer is tried, and the pause between.
+const TRIES: u32 = 3;
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A worker that performs an execution.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claim {
+    /// The worker, from its start to its end.
+    worker: Arc<str>,
+    /// Where other workers find it.
+    address: Option<Arc<str>>,
+}
+
+/// What a worker says that is asked for an execution.
+#[derive(Debug)]
+pub enum Asked {
+    /// It has ended.
+    Done(Box<Done>),
+    /// It has not ended yet.
+    GoesOn,
+    /// It has not begun here, and will not.
+    Unknown,
+}
+
+/// The other workers, as one of them sees them.
+pub struct Peers {
+    own: Claim,
+    http: reqwest::Client,
+}
+
+impl Peers {
+    /// The worker with this id, which others find at this address.
+    ///
+    /// # Errors
+    /// There is no HTTP client.
+    pub fn new(worker: &str, address: Option<&str>) -> Result<Self, String> {
+        let own = Claim {
+            worker: worker.into(),
+            address: address.map(|address| address.trim_end_matches('/').into()),
+        };
+        let http = ensemble_agents::model::http_client()?;
+        Ok(Self { own, http })
+    }
+
+    /// That this worker performs an execution.
+    pub fn own(&self) -> &Claim {
+        &self.own
+    }
+
+    /// Does this worker perform the execution?
+    pub fn is_own(&self, claim: &Claim) -> bool {
+        claim.worker == self.own.worker
+    }
+
+    /// The end of an execution at another worker; nothing if that worker is lost, or does not know it.
+    pub async fn ask(&self, claim: &Claim, call: &str) -> Option<Done> {
+        let url = format!("{}{PATH}{call}", claim.address.as_deref()?);
+        let mut tries = 0;
+        while tries < TRIES {
+            let Ok(response) = self.http.get(&url).timeout(PATIENCE).send().await else {
+                tries += 1;
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            };
+            match response.status() {
+                StatusCode::OK => match response.bytes().await {
+                    Ok(body) => return serde_json::from_slice(&body).ok(),
+                    Err(_) => tries += 1,
+                },
+                StatusCode::ACCEPTED => tries = 0,
+                _ => return None,
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,67 @@
+//! What must be the same on the engine and here.
+
+use std::sync::Arc;
+
+use ensemble_core::conversation::{ConversationState, Event, Record};
+use ensemble_language::plan::Plan;
+use ensemble_runs::{EnsembleRef, RunOptions, Runs};
+use serde_json::{Value, json};
+
+/// The state that the records give, and whether they are numbered without gaps.
+pub(crate) fn folded(plan: &Arc<Plan>, records: &[Record]) -> ConversationState {
+    let mut state = ConversationState::new(plan.clone());
+    for (seq, record) in (0..).zip(records) {
+        assert_eq!(record.seq, seq, "the records are numbered without gaps");
+        state.apply(record);
+    }
+    state
+}
+
+/// The turns, who failed in them, the outcome, and the context: all that must be the same.
+pub(crate) fn told(state: &ConversationState, records: &[Record]) -> Value {
+    let turns = records.iter().filter_map(|record| match &record.event {
+        Event::TurnStarted(turn) => Some(json!(turn)),
+        Event::TurnFinished(turn) => Some(json!(turn)),
+        _ => None,
+    });
+    let mut ends: Vec<String> = records
+        .iter()
+        .filter_map(|record| match &record.event {
+            Event::ExecutionFinished(end) => {
+                let failure = end.failure().map(|failure| failure.error.clone());
+                Some(format!("{}/{} {} {failure:?}", end.agent, end.execution, end.attempt))
+            }
+            _ => None,
+        })
+        .collect();
+    ends.sort_unstable();
+    json!({
+        "turns": turns.collect::<Vec<_>>(),
+        "ends": ends,
+        "ended": state.ended(),
+        "context": **state.context(),
+    })
+}
+
+/// The same ensemble, run here.
+pub(crate) async fn here(runs: &Runs, file: &str) -> Value {
+    let run = runs
+        .start(EnsembleRef::file(file), RunOptions::default())
+        .await
+        .expect("it starts");
+    let stored = run.stored().clone();
+    let state = run.finish().await.expect("it ends").state;
+    let records = stored.read_all().await.expect("its log can be read").records;
+    told(&state, &records)
+}
+
+/// Without the numbers of attempts: an attempt that was lost with its worker is one more.
+pub(crate) fn without_attempts(mut told: Value) -> Value {
+    let ends = told["ends"].as_array().expect("a list").clone();
+    let ends = ends.iter().map(|end| end.as_str().expect("a text"));
+    told["ends"] = ends
+        .map(|end| end.splitn(3, ' ').filter(|word| word.parse::<u32>().is_err()).collect())
+        .collect::<Vec<String>>()
+        .into();
+    told
+}

@@ -1,0 +1,30 @@
+//! Runs of inner ensembles that another engine drives.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ensemble_core::conversation::{Record, RunStarted};
+use ensemble_core::runner::BoxFuture;
+
+/// A run inside a run that is to be driven.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InnerStart {
+    /// Its name in the run that it is inside.
+    pub name: String,
+    /// How it starts, with its id.
+    pub started: RunStarted,
+    /// The text of its ensemble.
+    pub ensemble: Arc<str>,
+    /// The file of its ensemble.
+    pub file: PathBuf,
+}
+
+/// Drives the runs of inner ensembles, in place of the run that they are inside. Only such runs come here as are all of their
+/// agent's execution, ask nobody, and have no time limit but their own.
+pub trait Elsewhere: Send + Sync {
+    /// Does it drive the inner runs of this agent?
+    fn takes(&self, agent: &str) -> bool;
+
+    /// Drives a run to its end, and returns its records.
+    fn drive(&self, start: InnerStart) -> BoxFuture<'_, Vec<Record>>;
+}

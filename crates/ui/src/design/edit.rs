@@ -1,0 +1,95 @@
+//! Edits in the graph, as splices of the text.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use ensemble_language::design::{self, Command};
+use ensemble_language::loader::load;
+use ensemble_language::source::{Source, Span};
+use ensemble_lsp::analysis::findings::{Kind, Place};
+use ensemble_lsp::analysis::rename::{self, Renamed};
+use ensemble_lsp::analysis::{View, names};
+use ensemble_lsp::server::is_shared;
+use ensemble_runs::project::{Project, read_source};
+use serde_json::{Value, json};
+
+use super::file::{digest, given_text};
+use super::units::Units;
+use crate::app::App;
+use crate::reply::Failure;
+
+/// The agents of a text with their dependencies and places.
+pub(super) fn agents(source: &Source, units: &Units<'_>) -> Value {
+    let sketched = design::sketch(source).into_iter().map(|agent| {
+        let dependencies = agent.dependencies.iter().map(|one| {
+            json!({"to": one.to, "condition": one.condition, "feedback": one.feedback, "at": units.range(one.span)})
+        });
+        json!({
+            "name": agent.name,
+            "kind": agent.kind,
+            "at": units.range(agent.span),
+            "dependencies": dependencies.collect::<Vec<_>>(),
+        })
+    });
+    sketched.collect()
+}
+
+/// `{title, edits, scripts, uncertain}` for `{file, text, edit}`: how the text changes, and what a rename leads to in scripts.
+pub(super) fn edit(app: &App, given: &Value) -> Result<Value, Failure> {
+    let (path, text) = given_text(app, given)?;
+    let wanted = &given["edit"];
+    if wanted["do"] == "rename" {
+        return rename(app, &path, &text, wanted);
+    }
+    let command: Command = serde_json::from_value(wanted.clone())
+        .map_err(|error| Failure::wrong(format!("`edit` is no edit: {error}")))?;
+    let source = Source::new(path.display().to_string(), text.clone());
+    let fix = design::edit(&source, &command).map_err(Failure::wrong)?;
+    let units = Units::of(&text);
+    let edits = fix
+        .edits
+        .iter()
+        .map(|edit| spliced(&units, edit.span, &edit.replacement));
+    Ok(json!({"title": fix.title, "edits": edits.collect::<Vec<_>>(), "scripts": [], "uncertain": []}))
+}
+
+fn spliced(units: &Units<'_>, span: Span, text: &str) -> Value {
+    let mut splice = units.range(span);
+    splice["text"] = text.into();
+    splice
+}
+
+/// `{do: rename, agent, name}`.
+fn rename(app: &App, path: &Path, text: &Arc<str>, wanted: &Value) -> Result<Value, Failure> {
+    let (agent, name) = (super::wanted(wanted, "agent")?, super::wanted(wanted, "name")?);
+    let project = app.runs.runs().project();
+    let absolute = project.folder.join(path);
+    let place = Place::around(&absolute, project, &*app.checks);
+    let loaded = load(&Source::new("", text.clone()));
+    // While the text has errors, that of the file tells which scripts there are.
+    let of_file = || load(&project.read(path).ok()?).ensemble;
+    let ensemble = loaded.ensemble.or_else(of_file).map(Arc::new);
+    let view = View::of(text, place.folder(), ensemble, Kind::Ensemble);
+    let definition = names::definition(&view, agent);
+    let at = definition.ok_or_else(|| Failure::wrong(format!("there is no agent `{agent}`")))?;
+    let shared = |script: &Path| is_shared(script, &absolute) || !project.holds(script);
+    let renamed = rename::rename(&view, at.start, name, &shared).map_err(Failure::wrong)?;
+    let units = Units::of(text);
+    let edits = renamed.edits.iter().map(|edit| spliced(&units, edit.span, &edit.text));
+    Ok(json!({
+        "title": format!("call `{agent}` `{name}`"),
+        "edits": edits.collect::<Vec<_>>(),
+        "scripts": scripts(project, &renamed, agent, name)?,
+        "uncertain": renamed.uncertain,
+    }))
+}
+
+/// The scripts that name the agent, in the form that `save` takes.
+fn scripts(project: &Project, renamed: &Renamed, agent: &str, name: &str) -> Result<Vec<Value>, Failure> {
+    let scripts = renamed.scripts.iter().map(|(path, ..)| {
+        let text = read_source(&project.folder.join(path))?;
+        let names = json!([[agent, name, renamed.is_stored]]);
+        Ok(json!({"file": path, "digest": digest(text.text()), "names": names}))
+    });
+    scripts.collect()
+}

@@ -1,0 +1,98 @@
+//! The file on disk, whoever writes it.
+//!
+//! The file is looked at a few times in a second, since that works on every system and for every kind of replacement.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use ensemble_language::loader::load;
+use ensemble_runs::project::Project;
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use super::apart;
+use super::file;
+use crate::app::App;
+use crate::events::{BEAT, event};
+use crate::reply::{self, Failure, Reply};
+
+/// How often the file is looked at.
+const EVERY: Duration = Duration::from_millis(250);
+/// After so many looks the text is read though nothing seems changed: a clock may be too coarse.
+const ANYWAY: u32 = 8;
+
+/// What a look at the file's data tells: the time of the last change, and the size.
+type Seen = Option<(Option<SystemTime>, u64)>;
+
+/// `file` with `{text, digest}`, at once and after each change; `gone` while there is no such file, it cannot be read, or it is no
+/// ensemble.
+pub(super) async fn events(app: &Arc<App>, name: String) -> Result<Reply, Failure> {
+    let path = {
+        let name = name.clone();
+        apart(app, move |app| file::open(app, &name)).await?.path
+    };
+    let (sender, receiver) = mpsc::channel(4);
+    let project = app.runs.runs().project().clone();
+    tokio::spawn(async move {
+        let mut last: Option<(Seen, String)> = None;
+        let (mut looks, mut silent) = (0, Duration::ZERO);
+        loop {
+            let (project, path) = (project.clone(), path.clone());
+            let known = last.clone().filter(|_| looks % ANYWAY != 0);
+            let Ok(now) = tokio::task::spawn_blocking(move || look(&project, &path, known)).await else {
+                return;
+            };
+            looks += 1;
+            if let Some((seen, told, bytes)) = now {
+                let is_news = last.as_ref().is_none_or(|(_, before)| *before != told);
+                last = Some((seen, told));
+                if is_news {
+                    silent = Duration::ZERO;
+                    if sender.send(bytes).await.is_err() {
+                        return;
+                    }
+                }
+            }
+            silent += EVERY;
+            if silent >= BEAT {
+                silent = Duration::ZERO;
+                if sender
+                    .send(hyper::body::Bytes::from_static(b": still here\n\n"))
+                    .await
+                    .is_err()
+                {
+                    return;
+                }
+            }
+            tokio::select! {
+                () = tokio::time::sleep(EVERY) => {}
+                () = sender.closed() => return,
+            }
+        }
+    });
+    Ok(reply::events(receiver))
+}
+
+/// The file as it is now; `None`: it is as it was.
+fn look(
+    project: &Project,
+    path: &PathBuf,
+    known: Option<(Seen, String)>,
+) -> Option<(Seen, String, hyper::body::Bytes)> {
+    let full = project.folder.join(path);
+    let seen = full.metadata().ok().map(|data| (data.modified().ok(), data.len()));
+    if known.is_some_and(|(before, _)| before == seen) {
+        return None;
+    }
+    let read = project.read(path).ok();
+    let read = read.filter(|source| project.holds(path) && load(source).is_ensemble());
+    Some(match read {
+        Some(source) => {
+            let state = file::state(source.text());
+            let digest = state["digest"].to_string();
+            (seen, digest, event("file", &state))
+        }
+        None => (seen, String::new(), event("gone", &json!({}))),
+    })
+}

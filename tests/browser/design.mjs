@@ -1,0 +1,196 @@
+// Edits an ensemble in the page as a person does, in a real browser, and prints what was seen as JSON.
+import fs from 'node:fs';
+import path from 'node:path';
+import { browse, judged, pictures, project, seen, serve, watch } from './base.mjs';
+
+const file = path.join(project, 'ensembles/design.yaml');
+const onDisk = () => fs.readFileSync(file, 'utf8');
+const script = () => fs.readFileSync(path.join(project, 'ensembles/two.rhai'), 'utf8');
+const { server, link } = await serve(0);
+const browser = await browse();
+try {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, permissions: ['clipboard-read', 'clipboard-write'] });
+  const page = await context.newPage();
+  watch(page);
+  const text = () => page.inputValue('.source');
+  const state = word => page.waitForSelector(`h1 .badge:has-text("${word}")`);
+  const sum = told => page.waitForFunction(told => document.querySelector('.found .sum')?.textContent === told, told);
+  const saved = async () => {
+    await page.click('button:has-text("Save")');
+    await page.waitForSelector('h1 .badge.good');
+    return onDisk();
+  };
+  await page.goto(link);
+  await page.waitForSelector('table.runs');
+  await page.click('nav a:has-text("New run")');
+  await page.click('.cards a[aria-label="Edit design"]');
+  await page.waitForSelector('.graph svg');
+  await sum('Nothing found');
+  seen.opened = await page.locator('.graph g.agent').count();
+  await judged(page, 'design');
+
+  // Typing shows a finding at its line; a click goes there; the fix is a click.
+  await page.focus('.source');
+  await page.evaluate(() => {
+    const field = document.querySelector('.source');
+    const at = field.value.indexOf('script: one');
+    field.setSelectionRange(at + 3, at + 4);
+  });
+  await page.keyboard.press('Delete');
+  await sum('1 error');
+  seen.marked = await page.innerText('.gutter .line.error');
+  seen.finding = await page.innerText('.findings li button');
+  await judged(page, 'design-finding');
+  await page.click('.findings .plain-button');
+  seen.went = await page.evaluate(() => {
+    const field = document.querySelector('.source');
+    return field.value.slice(field.selectionStart, field.selectionEnd);
+  });
+  await page.click('.findings .fix');
+  await sum('Nothing found');
+  await state('saved');
+
+  // Tab indents, and does not hold the keyboard.
+  await page.focus('.source');
+  await page.keyboard.press('Control+End');
+  await page.keyboard.type('x-more:');
+  await page.keyboard.press('Enter');
+  await page.keyboard.type('a: 1');
+  await page.keyboard.press('Home');
+  await page.keyboard.press('Tab');
+  seen.typed = (await text()).slice(-20);
+  await page.keyboard.press('Escape');
+  await page.keyboard.press('Tab');
+  seen.left = await page.evaluate(() => document.activeElement.className);
+  await page.focus('.source');
+  for (let steps = 0; steps < 12 && !(await page.isDisabled('button:has-text("Undo")')); steps += 1) await page.keyboard.press('Control+z');
+  await state('saved');
+  seen.undone = (await text()) === onDisk();
+
+  // Edits in the graph: by keyboard and by mouse.
+  await page.click('summary:has-text("Add an agent")');
+  await page.getByLabel('Name', { exact: true }).fill('third');
+  await page.getByLabel('What it runs').fill('one.rhai');
+  await page.getByLabel('Listens to', { exact: true }).selectOption('second');
+  await page.getByLabel('Listens to', { exact: true }).focus();
+  await page.keyboard.press('Tab');
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('.chosen h2:has-text("third")');
+  await state('unsaved');
+  seen.added = await saved();
+  await judged(page, 'design-agent');
+
+  await page.click('button:has-text("Choose it in the graph")');
+  await page.focus('.graph g.agent[data-agent="first"]');
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('.chosen li:has-text("first")');
+  seen.connected = await saved();
+
+  await page.getByLabel('Condition with which third listens to first').fill("output.n > 1 and output.word != 'no'");
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => document.querySelector('.graph').textContent.includes('if output.n'));
+  seen.conditioned = await saved();
+
+  await page.click('.graph g.agent[data-agent="first"]');
+  await page.waitForSelector('.chosen h2:has-text("first")');
+  await page.locator('.chosen').getByLabel('Name', { exact: true }).fill('begin');
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('.chosen h2:has-text("begin")');
+  seen.renamed = await saved();
+  seen.script = script();
+
+  await page.click('.graph g.agent[data-agent="third"]');
+  await page.click('.chosen button[aria-label="Remove the dependency on second"]');
+  await page.waitForFunction(() => document.querySelectorAll('.chosen li').length === 1);
+  seen.disconnected = await saved();
+  await page.click('.chosen button:has-text("Remove agent")');
+  await page.waitForFunction(() => document.querySelectorAll('.graph g.agent').length === 2);
+  seen.removed = await saved();
+  // What cannot be done is told.
+  await page.click('.graph g.agent[data-agent="second"]');
+  await page.locator('.chosen').getByLabel('Name', { exact: true }).fill('begin');
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('#trouble:not([hidden])');
+  seen.refused = await page.innerText('#trouble');
+  // All of it is undone, step by step, and done again.
+  const after = await text();
+  while (!(await page.isDisabled('button:has-text("Undo")'))) await page.click('button:has-text("Undo")');
+  seen.back = await saved();
+  seen.script_back = script();
+  while (!(await page.isDisabled('button:has-text("Redo")'))) await page.click('button:has-text("Redo")');
+  seen.again = (await saved()) === after;
+  seen.script_again = script();
+
+  // Another program writes the file: at once, if there is nothing unsaved.
+  const other = onDisk().replace('# the end', '# another end');
+  fs.writeFileSync(file, other);
+  await page.waitForFunction(() => document.querySelector('.source').value.includes('# another end'));
+  await state('saved');
+  seen.followed = await text() === other;
+  // With an unsaved text it is told; the file wins, and the text is kept.
+  await page.focus('.source');
+  await page.keyboard.press('Control+End');
+  await page.keyboard.type('# mine');
+  const mine = await text();
+  const theirs = other.replace('# another end', '# their end');
+  fs.writeFileSync(file, theirs);
+  await page.waitForSelector('.notice p');
+  seen.told = await page.innerText('.notice p');
+  await page.keyboard.press('Control+s');
+  await page.waitForSelector('.notice textarea');
+  await judged(page, 'design-conflict');
+  seen.conflict = { disk: onDisk() === theirs, shown: (await text()) === theirs, kept: (await page.inputValue('.notice textarea')) === mine };
+  await page.click('nav a:has-text("Runs")');
+  await page.waitForSelector('table.runs');
+  await page.goBack();
+  await page.click('.notice button:has-text("Copy")');
+  seen.copied = (await page.evaluate(() => navigator.clipboard.readText())) === mine;
+  await page.click('.notice button:has-text("Put it back")');
+  seen.put = (await text()) === mine;
+  seen.kept = (await saved()) === mine;
+
+  // A text that was left unsaved is there again.
+  await page.focus('.source');
+  await page.keyboard.press('Control+End');
+  await page.keyboard.type(' and more');
+  await page.click('nav a:has-text("Runs")');
+  await page.waitForSelector('table.runs');
+  await page.goBack();
+  await state('unsaved');
+  seen.draft = (await text()) === `${mine} and more`;
+  await page.focus('.source');
+  await page.keyboard.press('Control+z');
+  await state('saved');
+
+  // A text without a graph keeps the last one.
+  await page.keyboard.press('Control+Home');
+  await page.keyboard.type('[');
+  await page.waitForSelector('.graph.old svg');
+  seen.old = await page.getAttribute('.drawing .graph', 'aria-label');
+  await page.keyboard.press('Control+z');
+  await page.waitForSelector('.graph:not(.old) svg');
+
+  // Dark, and narrow.
+  const dark = await browser.newContext({ viewport: { width: 380, height: 780 }, colorScheme: 'dark' });
+  const small = await dark.newPage();
+  watch(small);
+  await small.goto(link);
+  await small.waitForSelector('table.runs');
+  await small.goto(new URL('/#/edit/design', link).href);
+  await small.waitForSelector('.graph svg');
+  await judged(small, 'narrow-design');
+  await small.click('.graph g.agent[data-agent="second"]');
+  await small.waitForSelector('.chosen');
+  await judged(small, 'narrow-design-agent');
+  seen.wide = await small.evaluate(() => document.documentElement.scrollWidth > innerWidth);
+  if (pictures) {
+    await small.setViewportSize({ width: 1280, height: 800 });
+    await small.screenshot({ path: path.join(pictures, 'dark-design.png') });
+  }
+} catch (error) {
+  seen.failed = error.message.slice(0, 900);
+} finally {
+  await browser.close();
+  server.kill('SIGKILL');
+}
+console.log(JSON.stringify(seen));

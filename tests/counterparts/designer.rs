@@ -1,0 +1,113 @@
+//! The designer of `ensemble ui` in a real browser: typing, fixes, edits in the graph whose files are compared byte for byte, undo, conflicts, and axe's
+//! judgement.
+//!
+//! `tests/install.sh browser` installs Chromium, Playwright and axe. Without them this test says so and proves nothing.
+
+#![expect(clippy::disallowed_methods, reason = "tests start programs")]
+
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::support::{Workspace, binary};
+
+const TEXT: &str = "\
+# A design.
+name: design
+agents:
+  # the first
+  - name: first
+    script: one.rhai   # counts
+
+  - name: second
+    script: two.rhai
+    depends_on: [first]  # short
+conversation_limits: {max_agent_executions: {first: 3}}
+# the end
+";
+const THIRD: &str = "
+  - name: third
+    script: one.rhai
+    depends_on: [second";
+
+#[test]
+fn a_person_edits_an_ensemble() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let modules = root.join("target/browser/node_modules");
+    if !modules.join("playwright-core").is_dir() {
+        let told = "skipped: tests/install.sh browser installs what this test needs";
+        let _ = writeln!(std::io::stderr(), "{told}");
+        return;
+    }
+    let workspace = Workspace::new();
+    workspace.write("ensembles/design.yaml", TEXT);
+    workspace.write("ensembles/one.rhai", "#{ n: execution, word: \"yes\" }");
+    workspace.write(
+        "ensembles/two.rhai",
+        "#{ n: dependencies.first.n, w: dependencies[\"first\"].word }",
+    );
+    let mut visit = Command::new("node");
+    visit.arg(root.join("tests/browser/design.mjs"));
+    visit.args([&modules, Path::new(binary()), &workspace.path()]);
+    visit.args(std::env::var_os("ENSEMBLE_PICTURES"));
+    let output = visit.env("ENSEMBLE_TRUST", "1").output().expect("node starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let seen: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let is = |key: &str, expected: Value| assert_eq!(seen[key], expected, "{key}: {seen:#}\n{said}");
+    is("failed", Value::Null);
+    is("errors", json!([]));
+    is("axe", json!([]));
+    is("opened", json!(2));
+    is("marked", json!("6"));
+    let finding = seen["finding"].as_str().unwrap_or_default();
+    assert!(
+        finding.starts_with("Error E010 line 6: ") && finding.contains("scrpt"),
+        "{finding}"
+    );
+    is("went", json!("scrpt"));
+    is("typed", json!("# the end\nx-more:\n    a: 1"[6..]));
+    is("left", json!("found"));
+    is("undone", json!(true));
+    let text = |third: &str| TEXT.replace("# short\n", &format!("# short\n{third}"));
+    is("added", json!(text(&format!("{THIRD}]\n"))));
+    is("connected", json!(text(&format!("{THIRD}, first]\n"))));
+    let with_condition = |first: &str| {
+        format!(
+            "{THIRD}]\n    dependencies:\n      - agent_name: {first}\n        condition: output.n > 1 and output.word != 'no'\n"
+        )
+    };
+    is("conditioned", json!(text(&with_condition("first"))));
+    let renamed = |third: &str| {
+        text(third)
+            .replace("name: first", "name: begin")
+            .replace("[first]", "[begin]")
+            .replace("{first: 3}", "{begin: 3}")
+    };
+    is("renamed", json!(renamed(&with_condition("begin"))));
+    is(
+        "script",
+        json!("#{ n: dependencies.begin.n, w: dependencies[\"begin\"].word }"),
+    );
+    let rest = with_condition("begin").replace("    depends_on: [second]\n", "");
+    is("disconnected", json!(renamed(&rest)));
+    is("removed", json!(renamed("")));
+    is("refused", json!("there is an agent `begin` already"));
+    is("back", json!(TEXT));
+    is("again", json!(true));
+    is(
+        "script_back",
+        json!("#{ n: dependencies.first.n, w: dependencies[\"first\"].word }"),
+    );
+    is("script_again", seen["script"].clone());
+    is("followed", json!(true));
+    let told = seen["told"].as_str().unwrap_or_default();
+    assert!(told.contains("changed on disk by another program"), "{told}");
+    is("conflict", json!({"disk": true, "shown": true, "kept": true}));
+    for key in ["copied", "put", "kept", "draft"] {
+        is(key, json!(true));
+    }
+    is("old", json!("Graph of the last text without errors"));
+    is("wide", json!(false));
+}
