@@ -4,6 +4,7 @@
 mod support;
 
 mod counterparts {
+    mod acp;
     mod browser;
     mod designer;
     mod editor;

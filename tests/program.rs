@@ -7,6 +7,7 @@ mod program {
     mod accepted;
     mod acp;
     mod acp_server;
+    mod acp_sessions;
     mod allowances;
     mod asked_safely;
     mod at_the_terminal;

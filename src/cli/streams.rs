@@ -1,6 +1,7 @@
 //! Standard output and standard error, with colours only on a terminal, and only through a door.
 
 use std::io::{IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::sync::LazyLock;
 
 use console::Term;
@@ -67,9 +68,14 @@ impl Streams {
     }
 
     /// The stream for the frames of a protocol, which is read by a program and not shown: JSON, whose control characters are
-    /// escaped.
+    /// escaped. Whoever writes to it holds no lock of standard output: a program that ends does not wait for a reader.
     pub(super) fn frames(self) -> impl Write + Send + 'static {
-        Noted(std::io::stdout())
+        let own = std::io::stdout().as_fd().try_clone_to_owned();
+        let out: Box<dyn Write + Send> = match own {
+            Ok(own) => Box::new(std::fs::File::from(own)),
+            Err(_) => Box::new(std::io::stdout()),
+        };
+        Noted(out)
     }
 
     /// Likewise, for a server that does not wait for its client.

@@ -1,128 +1,9 @@
 //! `ensemble acp`: an ensemble as one agent of a client of the Agent Client Protocol.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
 use crate::support::Workspace;
-
-/// A client.
-struct Client {
-    child: Child,
-    stdin: Option<ChildStdin>,
-    received: Receiver<Value>,
-    /// The updates that came before an answer.
-    updates: Vec<Value>,
-    next: u64,
-}
-
-impl Client {
-    fn start(workspace: &Workspace, served: &str, capabilities: Value) -> Self {
-        let command = &mut workspace.command(["acp", served]);
-        let mut child = command.stdin(Stdio::piped()).spawn().expect("the program starts");
-        let stdout = BufReader::new(child.stdout.take().expect("a pipe"));
-        let (sender, received) = channel();
-        std::thread::spawn(move || {
-            for line in stdout.lines().map_while(Result::ok) {
-                let message = serde_json::from_str(&line).expect("a frame and nothing else");
-                if sender.send(message).is_err() {
-                    return;
-                }
-            }
-        });
-        let mut client = Self {
-            stdin: child.stdin.take(),
-            child,
-            received,
-            updates: Vec::new(),
-            next: 1,
-        };
-        let answer = client.ask(
-            "initialize",
-            json!({"protocolVersion": 1, "clientCapabilities": capabilities}),
-        );
-        assert_eq!(answer["result"]["protocolVersion"], 1, "{answer}");
-        client
-    }
-
-    fn send(&mut self, message: &Value) {
-        let stdin = self.stdin.as_mut().expect("it is open");
-        writeln!(stdin, "{message}").expect("the server reads");
-    }
-
-    fn begin(&mut self, method: &str, params: Value) -> u64 {
-        let id = self.next;
-        self.next += 1;
-        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
-        id
-    }
-
-    fn next(&mut self) -> Value {
-        let wait = Duration::from_secs(60);
-        self.received.recv_timeout(wait).expect("a message of the server")
-    }
-
-    fn answer(&mut self, id: u64) -> Value {
-        loop {
-            let message = self.next();
-            if message["id"] == id && message.get("method").is_none() {
-                return message;
-            }
-            self.updates.push(message);
-        }
-    }
-
-    /// The next request of the server.
-    fn asked(&mut self) -> Value {
-        loop {
-            let message = self.next();
-            if message.get("id").is_some() && message.get("method").is_some() {
-                return message;
-            }
-            self.updates.push(message);
-        }
-    }
-
-    fn ask(&mut self, method: &str, params: Value) -> Value {
-        let id = self.begin(method, params);
-        self.answer(id)
-    }
-
-    fn session(&mut self, workspace: &Workspace) -> String {
-        let answer = self.ask("session/new", json!({"cwd": workspace.path(), "mcpServers": []}));
-        let id = answer["result"]["sessionId"].as_str();
-        id.unwrap_or_else(|| panic!("{answer}")).to_owned()
-    }
-
-    fn begin_prompt(&mut self, session: &str, text: &str) -> u64 {
-        let prompt = json!([{"type": "text", "text": text}]);
-        self.begin("session/prompt", json!({"sessionId": session, "prompt": prompt}))
-    }
-
-    fn prompt(&mut self, session: &str, text: &str) -> Value {
-        let id = self.begin_prompt(session, text);
-        self.answer(id)
-    }
-
-    /// The texts of updates of a kind since the last call.
-    fn told(&mut self, kind: &str) -> String {
-        let updates = std::mem::take(&mut self.updates);
-        let told = updates.iter().map(|message| &message["params"]["update"]);
-        let told = told.filter(|update| update["sessionUpdate"] == kind);
-        told.filter_map(|update| update["content"]["text"].as_str()).collect()
-    }
-}
-
-impl Drop for Client {
-    fn drop(&mut self) {
-        self.stdin = None;
-        let _ended = self.child.kill();
-        let _reaped = self.child.wait();
-    }
-}
+use crate::support::acp_client::Client;
 
 const TALK: &str = "name: talk\nmodel_profiles: {p: {provider: simulated, replies: [first words, second words]}}\nagents:\n  - {name: speaker, \
                     model_profile: p}\n";
@@ -192,7 +73,7 @@ fn a_prompt_is_cancelled_at_once_and_the_session_goes_on_also_after_a_kill() {
     std::fs::remove_file(&begun).expect("it is there");
     client.begin_prompt(&session, "again");
     crate::support::eventually("the script runs again", || begun.exists().then_some(()));
-    client.child.kill().expect("it runs");
+    client.kill();
     workspace.write("done", "");
     drop(client);
     let mut client = Client::start(&workspace, "slow.yaml", json!({}));

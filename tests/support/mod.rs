@@ -2,6 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "tests start the program and make files")]
 
+pub(crate) mod acp_client;
 pub(crate) mod blocks;
 pub(crate) mod editor;
 pub(crate) mod exchange;

@@ -179,8 +179,8 @@ impl Prompt {
                 }
                 RunEventKind::Asked(asked) => {
                     waits_for_text = true;
-                    let note = session.story.borrow_mut().note(protocol::asked_text(&asked));
-                    self.tell(note).await;
+                    let card = Story::card_of(&asked.run, &asked.agent, asked.execution);
+                    self.tell(Story::question(&card, protocol::asked_text(&asked))).await;
                 }
                 RunEventKind::PermissionRequested(wanted) => {
                     asking.spawn_local(permit(self.session.clone(), self.wire.clone(), wanted));

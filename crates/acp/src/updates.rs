@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ensemble_core::conversation::{Event, ExecutionEnd, Record};
 use ensemble_core::store::RunId;
 use ensemble_core::thread::ToolEnd;
-use ensemble_language::ensemble::Ensemble;
+use ensemble_language::ensemble::{AgentKind, Ensemble};
 use ensemble_runs::{LivePiece, Piece};
 use serde_json::Value;
 
@@ -50,6 +50,8 @@ pub(crate) struct Story {
     agents: Vec<(String, Status)>,
     /// The agents that no other one reads: their words are those of the ensemble.
     speakers: HashSet<Arc<str>>,
+    /// The agents whose words are those of the user.
+    people: HashSet<Arc<str>>,
     cards: HashSet<String>,
     /// The messages that were begun, by execution, with their number: one that did not count is begun again.
     begun: HashMap<String, u32>,
@@ -57,7 +59,9 @@ pub(crate) struct Story {
     floor: Option<String>,
     used: u64,
     most: Option<u64>,
+    /// The messages of the user, and the texts of the ensemble itself.
     messages: u32,
+    notes: u32,
 }
 
 impl Story {
@@ -68,9 +72,16 @@ impl Story {
         });
         let read: HashSet<&Arc<str>> = read.collect();
         let names = ensemble.agents.iter().map(|agent| &agent.name);
+        let asked = ensemble
+            .agents
+            .iter()
+            .filter(|agent| matches!(agent.kind, AgentKind::Input(_)));
+        let people: HashSet<Arc<str>> = asked.map(|agent| agent.name.clone()).collect();
+        let speaks = |name: &&Arc<str>| !read.contains(*name) && !people.contains(*name);
         Self {
             run,
-            speakers: names.clone().filter(|name| !read.contains(name)).cloned().collect(),
+            speakers: names.clone().filter(speaks).cloned().collect(),
+            people,
             agents: names.map(|name| (name.to_string(), Status::Pending)).collect(),
             cards: HashSet::new(),
             begun: HashMap::new(),
@@ -78,6 +89,7 @@ impl Story {
             used: 0,
             most: ensemble.limits.max_total_tokens,
             messages: 0,
+            notes: 0,
         }
     }
 
@@ -144,6 +156,13 @@ impl Story {
                     ExecutionEnd::Failed(failure) => (Status::Failed, failure.error.clone(), None),
                 };
                 let mut updates = self.spoken(is_outermost, &finished.agent, &id, status, &text);
+                if with_messages && is_outermost && status == Status::Completed && self.people.contains(&finished.agent)
+                {
+                    updates.push(Update::User {
+                        id: format!("{id}!"),
+                        text: text.clone(),
+                    });
+                }
                 let mut card = self.plain_card(id, &finished.agent, status);
                 card.text = Some(text);
                 card.output = output;
@@ -155,10 +174,7 @@ impl Story {
             Event::InputRequested(requested) if with_messages && is_outermost => {
                 let id = Self::card_of(run, &requested.agent, requested.execution);
                 let text = requested.question.prompt.clone();
-                vec![Update::Said {
-                    id: format!("{id}?"),
-                    text,
-                }]
+                vec![Self::question(&id, text)]
             }
             _ => Vec::new(),
         }
@@ -177,10 +193,12 @@ impl Story {
                     return None;
                 }
                 let number = *self.begun.entry(id.clone()).or_insert(1);
-                Some(Update::Said {
-                    id: format!("{id}.{number}"),
-                    text,
-                })
+                // One that was not begun again has the id that it has when it is told from the record.
+                let id = match number {
+                    1 => id,
+                    number => format!("{id}.{number}"),
+                };
+                Some(Update::Said { id, text })
             }
             Piece::Reasoning(text) => Some(Update::Thought {
                 id: format!("{id}~"),
@@ -199,11 +217,17 @@ impl Story {
 
     /// A text of the ensemble itself.
     pub(crate) fn note(&mut self, text: String) -> Update {
-        self.messages += 1;
+        self.notes += 1;
         Update::Said {
-            id: format!("note-{}", self.messages),
+            id: format!("note-{}", self.notes),
             text,
         }
+    }
+
+    /// The question of the execution with this card.
+    pub(crate) fn question(card: &str, text: String) -> Update {
+        let id = format!("{card}?");
+        Update::Said { id, text }
     }
 
     fn heard(&mut self, text: &str, is_told: bool) -> Vec<Update> {
