@@ -12,11 +12,11 @@ use super::args::{CheckArgs, OutputForm};
 use super::error::CliError;
 use super::exit;
 use super::surroundings::Surroundings;
-use ensemble_core::explore::{Budget, explore_while};
+use ensemble_core::explore::{Budget, Exploration, Inside, explore_while};
 use ensemble_language::loader::codes::UNANSWERED;
 use ensemble_reports::report::diagnostics;
 use ensemble_reports::report::exploration::{Explored, all_human, all_json};
-use ensemble_runs::nested::{Named, nested};
+use ensemble_runs::nested::{Named, explore_inside_out, nested};
 
 /// `ensemble check`.
 pub(super) fn check(args: &CheckArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
@@ -26,24 +26,28 @@ pub(super) fn check(args: &CheckArgs, surroundings: &Surroundings) -> Result<u8,
     if !warnings.is_empty() {
         surroundings.print_err(&diagnostics::human(&warnings, surroundings.colors_on_stderr()));
     }
-    let budget = Budget {
-        states: u64::from(args.max_states),
-        nobody_answers: args.ci,
-    };
     // Each ensemble has an equal part of the time that is left.
     let begun = Instant::now();
     let left = Cell::new(u32::try_from(inner.len() + 1).unwrap_or(u32::MAX));
-    let explored = |named: &Named| {
+    let mut explore = |named: &Named, inside: &Inside| {
         let now = Instant::now();
         let part = args.max_time.saturating_sub(now - begun) / left.replace(left.get().saturating_sub(1).max(1));
         let has_time = || now.elapsed() < part;
-        Explored {
-            name: named.prepared.plan.ensemble().name.to_string(),
-            file: named.path.display().to_string(),
-            found: explore_while(&named.prepared.plan, budget, &has_time),
-        }
+        let budget = Budget {
+            states: u64::from(args.max_states),
+            nobody_answers: args.ci,
+            inside: Some(inside),
+        };
+        explore_while(&named.prepared.plan, budget, &has_time)
     };
-    let (outer, inner) = (explored(&outer), inner.iter().map(explored).collect::<Vec<_>>());
+    let (of_outer, of_inner) = explore_inside_out(&outer, &inner, project, &mut explore);
+    let explored = |(named, found): (&Named, Exploration)| Explored {
+        name: named.prepared.plan.ensemble().name.to_string(),
+        file: named.path.display().to_string(),
+        found,
+    };
+    let outer = explored((&outer, of_outer));
+    let inner: Vec<Explored> = inner.iter().zip(of_inner).map(explored).collect();
     let text = match args.output {
         OutputForm::Human => all_human(&outer, &inner),
         OutputForm::Json => all_json(&outer, &inner),

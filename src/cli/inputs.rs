@@ -56,6 +56,8 @@ pub(super) struct Inputs {
     pub(super) list: Vec<Input>,
     /// How many files and folders configurations exclude.
     pub(super) excluded: usize,
+    /// The files and folders that were left out, each with the reason.
+    pub(super) left_out: Vec<(PathBuf, &'static str)>,
 }
 
 /// All inputs in order, with the files of folders. Without a path: `ensembles`, or else the current folder.
@@ -101,6 +103,7 @@ pub(super) fn inputs(
     Ok(Inputs {
         list: in_order(found, stdin),
         excluded: met.iter().map(|met| met.excluded).sum(),
+        left_out: met.into_iter().flat_map(|met| met.left_out).collect(),
     })
 }
 

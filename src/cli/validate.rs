@@ -12,6 +12,7 @@ use super::error::CliError;
 use super::exit;
 use super::in_order::in_order;
 use super::inputs::{Input, Inputs, inputs};
+use super::left_alone::shown as shown_path;
 use super::mending::{Fixing, difference, replace, unreadable};
 use super::policy::Policy;
 use super::settings::{Settings, examine as examine_config};
@@ -19,6 +20,7 @@ use super::surroundings::Surroundings;
 use ensemble_cases::suite::Suite;
 use ensemble_language::cases::is_test_file;
 use ensemble_language::diagnostic::{Code, Diagnostic, Severity};
+use ensemble_language::fix::Applicability;
 use ensemble_language::loader::explain::explanation;
 use ensemble_language::loader::{Loaded, codes, load};
 use ensemble_language::mending::{Examined, Mended, mended};
@@ -33,7 +35,11 @@ use ensemble_runs::prepare::examine;
 /// `ensemble validate`.
 pub(super) fn validate(args: &ValidateArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
     let settings = Settings::of(args, &surroundings.project)?;
-    let Inputs { list, excluded } = inputs(args, &settings, surroundings)?;
+    let Inputs {
+        list,
+        excluded,
+        mut left_out,
+    } = inputs(args, &settings, surroundings)?;
     let inputs = with_wrong_configs(list, &settings);
     let output = args.output.or_else(|| settings.output()).unwrap_or_default();
     let fails = |finding: &Diagnostic| settings.policy(Path::new(finding.source.name())).fails(finding);
@@ -61,11 +67,20 @@ pub(super) fn validate(args: &ValidateArgs, surroundings: &Surroundings) -> Resu
     for why in checkers.iter().flat_map(|checkers| checkers.unchecked()) {
         surroundings.print_err(&format!("warning: {why}\n"));
     }
-    if output == ValidateFormat::Human && !args.quiet {
-        surroundings.print_err(&shown.summary(excluded));
+    let passed_over = shown.passed_over.len();
+    if args.verbose {
+        let passed_over = std::mem::take(&mut shown.passed_over).into_iter();
+        left_out.extend(passed_over.map(|path| (path, "no `agents`")));
+        left_out.sort();
+        for (path, by) in &left_out {
+            surroundings.print_err(&format!("left out: {} ({by})\n", shown_path(path)));
+        }
     }
-    if shown.totals.files == shown.configs && shown.passed_over > 0 {
-        return Err(no_ensemble(shown.passed_over));
+    if output == ValidateFormat::Human && !args.quiet {
+        surroundings.print_err(&shown.summary(passed_over, excluded));
+    }
+    if shown.totals.files == shown.configs && passed_over > 0 {
+        return Err(no_ensemble(passed_over));
     }
     Ok(match fixing.is_shown() {
         true if !shown.faults.is_empty() => exit::USAGE,
@@ -112,8 +127,8 @@ struct Checked {
     /// The ensembles inside, with their files.
     inner: Vec<(PathBuf, Part)>,
     fails: bool,
-    /// Whether the file was found and is no ensemble, so that nothing was checked.
-    is_passed_over: bool,
+    /// The file, if it was found and is no ensemble, so that nothing was checked.
+    passed_over: Option<PathBuf>,
     /// Whether it is a configuration.
     is_config: bool,
     /// How many findings a configuration has removed.
@@ -163,6 +178,9 @@ struct Counts {
     errors: usize,
     warnings: usize,
     hints: usize,
+    /// Those with a safe fix, and those with another one.
+    safe_fixes: usize,
+    unsafe_fixes: usize,
 }
 
 fn check<'s>(input: &Input, folder: &mut Option<Folder<'s>>, ways: &Ways<'s>) -> Checked {
@@ -208,7 +226,7 @@ fn check<'s>(input: &Input, folder: &mut Option<Folder<'s>>, ways: &Ways<'s>) ->
     }
     let loaded = load(&source);
     if matches!(input, Input::Found(_)) && !loaded.is_ensemble() {
-        checked.is_passed_over = true;
+        checked.passed_over = Some(path.to_owned());
         return checked;
     }
     let examine = |loaded: &Loaded| examine(loaded, folder);
@@ -309,7 +327,8 @@ struct Shown<'f> {
     held: String,
     totals: Totals,
     counts: Counts,
-    passed_over: usize,
+    /// Files that were found and are no ensembles.
+    passed_over: Vec<PathBuf>,
     configs: usize,
     off: usize,
     /// Errors that were printed. Each is printed once, although several threads may report it.
@@ -318,6 +337,8 @@ struct Shown<'f> {
     fixed: usize,
     fixed_files: usize,
     is_shown: bool,
+    /// Whether fixes are neither applied nor shown.
+    is_report: bool,
     /// Whether the output is a fixed text, and the report goes to standard error.
     is_text: bool,
     inputs: &'f [Input],
@@ -334,6 +355,7 @@ impl<'f> Shown<'f> {
             fixed: 0,
             fixed_files: 0,
             is_shown: ways.fixing.is_shown(),
+            is_report: ways.fixing == Fixing::Report,
             is_text,
             held: String::new(),
             totals: Totals {
@@ -341,7 +363,7 @@ impl<'f> Shown<'f> {
                 ..Totals::default()
             },
             counts: Counts::default(),
-            passed_over: 0,
+            passed_over: Vec::new(),
             configs: 0,
             off: 0,
             faults: Vec::new(),
@@ -401,8 +423,8 @@ impl<'f> Shown<'f> {
         }
         self.fixed += checked.fixed;
         self.fixed_files += usize::from(checked.fixed > 0);
-        if checked.is_passed_over {
-            self.passed_over += 1;
+        if let Some(path) = checked.passed_over {
+            self.passed_over.push(path);
             self.totals.failed += usize::from(checked.fails);
             return;
         }
@@ -450,7 +472,7 @@ impl<'f> Shown<'f> {
         self.totals.failed > 0
     }
 
-    fn summary(&self, excluded: usize) -> String {
+    fn summary(&self, passed_over: usize, excluded: usize) -> String {
         let words = |number: usize, noun: &str| count(number as u64, noun);
         let excluded = match excluded {
             0 => String::new(),
@@ -461,9 +483,16 @@ impl<'f> Shown<'f> {
             0 => String::new(),
             number => format!("; {} off by the configuration", words(number, "finding")),
         };
-        let passed_over = match self.passed_over {
+        let passed_over = match passed_over {
             0 => String::new(),
             number => format!("; {} without `agents` passed over", words(number, "YAML file")),
+        };
+        let fixable = match (self.counts.safe_fixes, self.counts.unsafe_fixes) {
+            _ if !self.is_report => String::new(),
+            (0, 0) => String::new(),
+            (safe, 0) => format!("; `--fix` can fix {safe}"),
+            (0, other) => format!("; `--fix --unsafe-fixes` can fix {other}"),
+            (safe, other) => format!("; `--fix` can fix {safe}, with `--unsafe-fixes` {}", safe + other),
         };
         let done = if self.is_shown { "would be fixed" } else { "fixed" };
         let fixed = match self.fixed {
@@ -475,7 +504,7 @@ impl<'f> Shown<'f> {
             ),
         };
         format!(
-            "{} checked: {}, {}, {}{passed_over}{excluded}{off}{fixed}\n",
+            "{} checked: {}, {}, {}{passed_over}{excluded}{off}{fixed}{fixable}\n",
             words(self.totals.files, "file"),
             words(self.counts.errors, "error"),
             words(self.counts.warnings, "warning"),
@@ -487,10 +516,16 @@ impl<'f> Shown<'f> {
 impl Counts {
     fn of(findings: &[Diagnostic]) -> Self {
         let count = |severity: Severity| findings.iter().filter(|finding| finding.severity == severity).count();
+        let fixes = |wanted: Applicability| {
+            let fixes = findings.iter().filter_map(|finding| finding.fix.as_ref());
+            fixes.filter(|fix| fix.applicability == wanted).count()
+        };
         Self {
             errors: count(Severity::Error),
             warnings: count(Severity::Warning),
             hints: count(Severity::Hint),
+            safe_fixes: fixes(Applicability::Safe),
+            unsafe_fixes: fixes(Applicability::Unsafe),
         }
     }
 
@@ -498,6 +533,8 @@ impl Counts {
         self.errors += other.errors;
         self.warnings += other.warnings;
         self.hints += other.hints;
+        self.safe_fixes += other.safe_fixes;
+        self.unsafe_fixes += other.unsafe_fixes;
     }
 }
 

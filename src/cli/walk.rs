@@ -69,6 +69,8 @@ pub(super) struct Met {
     pub(super) files: usize,
     /// The files and folders that were left out because of patterns.
     pub(super) excluded: usize,
+    /// The files and folders that rules leave out, as they are shown, each with the kind of rule.
+    pub(super) left_out: Vec<(PathBuf, &'static str)>,
     /// Likewise because of ignore files.
     pub(super) ignored: usize,
 }
@@ -304,11 +306,19 @@ impl<'w> Walk<'w> {
     fn is_kept(&mut self, group: usize, place: &Place, is_folder: bool, rules: &Rules) -> bool {
         let left = rules.left(&place.named, is_folder, &self.everywhere);
         if let Some(met) = self.met.get_mut(group) {
-            match left {
-                Some(Left::Excluded) => met.excluded += 1,
-                Some(Left::Ignored) => met.ignored += 1,
-                Some(Left::Foreign) | None => {}
-            }
+            let by = match left {
+                Some(Left::Excluded) => {
+                    met.excluded += 1;
+                    Some("excluded")
+                }
+                Some(Left::Ignored) => {
+                    met.ignored += 1;
+                    Some("ignored by a `.gitignore` or `.ignore`")
+                }
+                Some(Left::Foreign) => Some("a folder of other programs"),
+                None => None,
+            };
+            met.left_out.extend(by.map(|by| (place.shown.clone(), by)));
         }
         left.is_none()
     }

@@ -325,6 +325,61 @@ fn ensembles_that_are_named_are_explored_too() {
 }
 
 #[test]
+fn an_agent_ends_as_the_ensemble_that_it_is() {
+    let workspace = nested();
+    workspace.write(
+        "middle.yaml",
+        "name: middle\nagents:\n- {name: inside, ensemble: inner.yaml}\n- {name: late, script: a.rhai, depends_on: [inside]}\n",
+    );
+    workspace.write(
+        "top.yaml",
+        "name: top\nagents:\n- {name: deep, ensemble: middle.yaml}\n- {name: last, script: a.rhai, depends_on: [deep]}\n",
+    );
+    let told = |arguments: &[&str]| {
+        let told = workspace.run([&["check", "top.yaml", "--format", "json"], arguments].concat());
+        let told = told.expect_code(0).json();
+        let list = |key: &str, field: &str| {
+            let all = told[key].as_array().expect("a list").iter();
+            all.map(|one| one[field].to_string()).collect::<Vec<_>>()
+        };
+        (
+            list("ends", "completion_reason"),
+            list("agents", "bound_executions"),
+            list("not_looked_at", "when").join("\n"),
+        )
+    };
+    // A person is asked two levels below.
+    let (ends, _, besides) = told(&[]);
+    assert_eq!(ends, ["\"completed\"", "\"agent_failed\"", "\"waiting_for_input\""]);
+    assert!(!besides.contains("asked inside"), "{besides}");
+    // Nobody answers there, so the ensemble never succeeds.
+    let (ends, bounds, _) = told(&["--ci"]);
+    assert_eq!(ends, ["\"agent_failed\"", "\"waiting_for_input\""]);
+    assert_eq!(bounds, ["1", "0"]);
+    // Nobody has to answer there.
+    workspace.write("inner.yaml", INNER.replace("'Go?'", "{prompt: Go?, default: go}"));
+    let (ends, _, besides) = told(&[]);
+    assert_eq!(ends, ["\"completed\"", "\"agent_failed\""]);
+    assert!(!besides.contains("asked inside"), "{besides}");
+    // An ensemble that is not there can be anything.
+    workspace.write(
+        "middle.yaml",
+        "name: middle\nagents:\n- {name: inside, ensemble: nowhere}\n",
+    );
+    let (ends, _, besides) = told(&[]);
+    assert_eq!(ends, ["\"completed\"", "\"agent_failed\""]);
+    assert!(besides.contains("a person is asked inside deep"), "{besides}");
+    // A call may wait for a permission.
+    workspace.write(
+        "top.yaml",
+        "name: top\nagents: [{name: mind, model: simulated/x, prompt: go, tools: [note]}]\n\
+         tools: {note: {script: a.rhai, description: notes, parameters: {type: object}, permission: ask}}\n",
+    );
+    let (_, _, besides) = told(&[]);
+    assert!(besides.contains("a permission is not given to mind"), "{besides}");
+}
+
+#[test]
 fn the_errors_of_all_files_are_told() {
     let workspace = nested();
     workspace.write("inner.yaml", format!("{INNER}bad: 1\n"));

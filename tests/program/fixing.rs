@@ -23,6 +23,9 @@ fn read(workspace: &Workspace, name: &str) -> String {
 #[test]
 fn safe_fixes_are_written_and_the_rest_is_reported() {
     let workspace = workspace(WRONG);
+    let before = workspace.run(["validate", "e.yaml"]).expect_code(2);
+    let last = "; `--fix` can fix 1, with `--unsafe-fixes` 2\n";
+    assert!(before.stderr.ends_with(last), "{}", before.stderr);
     let outcome = workspace.run(["validate", "e.yaml", "--fix"]).expect_code(2);
     assert_eq!(read(&workspace, "e.yaml"), WRONG.replace("scrpt", "script"));
     assert!(outcome.stdout.contains("error[E021]"), "{}", outcome.stdout);

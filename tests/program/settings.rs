@@ -106,7 +106,7 @@ fn levels_hold_in_every_format() {
     }
     // People are told how much is not reported.
     let human = workspace.run(["validate"]).expect_code(2);
-    let summary = "1 file checked: 1 error, 1 warning, 0 hints; 1 finding off by the configuration\n";
+    let summary = "1 file checked: 1 error, 1 warning, 0 hints; 1 finding off by the configuration; `--fix --unsafe-fixes` can fix 1\n";
     assert_eq!(human.stderr, summary);
 }
 
@@ -225,6 +225,19 @@ fn exclusions_are_patterns_of_gitignore_at_the_folder_of_the_project() {
         human.stderr.ends_with("0 hints; 1 file or folder excluded\n"),
         "{}",
         human.stderr
+    );
+    workspace.write(".gitignore", "ensembles/c.yml\n");
+    workspace.write("ensembles/c.yml", "name: c\n");
+    workspace.write("ensembles/node_modules/d.yml", "name: d\n");
+    let named = workspace.run(["validate", "-v"]).expect_code(0).stderr;
+    let left: Vec<&str> = named.lines().filter(|line| line.starts_with("left out: ")).collect();
+    assert_eq!(
+        left,
+        [
+            "left out: ensembles/c.yml (ignored by a `.gitignore` or `.ignore`)",
+            "left out: ensembles/node_modules (a folder of other programs)",
+            "left out: ensembles/team.yaml (excluded)",
+        ]
     );
 }
 

@@ -186,6 +186,52 @@ fn a_question_of_an_inner_conversation_waits_and_is_answered_by_the_inner_agents
 }
 
 #[test]
+fn an_answer_must_be_for_somebody_who_asks_inside_or_outside() {
+    let workspace = Workspace::new();
+    workspace.write("outer.yaml", OUTER);
+    workspace.write("small.yaml", SMALL);
+    workspace.write("after.rhai", "`it is ${dependencies.inner.asker.response}`");
+    let refused = workspace
+        .run(["run", "outer.yaml", "--answer", "askr=Ada"])
+        .expect_code(2);
+    assert!(refused.stderr.contains("`askr`"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("asker"), "{}", refused.stderr);
+    assert!(workspace.runs().is_empty());
+    workspace
+        .run(["run", "outer.yaml", "--answer", "asker=Ada"])
+        .expect_code(0);
+    // With a text in the place of the ensemble, who asks inside it is not known.
+    workspace
+        .run([
+            "run",
+            "outer.yaml",
+            "--answer",
+            "askr=Ada",
+            "--stub",
+            "inner={\"asker\": {\"response\": \"x\"}}",
+        ])
+        .expect_code(0);
+    // An ensemble that is a tool.
+    workspace.write(
+        "caller.yaml",
+        "name: caller
+agents:
+  - {name: mind, model_profile: fake, prompt: Ask., tools: [ask]}
+tools:
+  ask: {ensemble: small.yaml, description: asks, parameters: {type: object}}
+model_profiles:
+  fake: {provider: simulated, replies: [{tool_calls: [{name: ask, arguments: {}}]}, Done.]}
+",
+    );
+    workspace
+        .run(["run", "caller.yaml", "--answer", "asker=Ada"])
+        .expect_code(0);
+    workspace
+        .run(["run", "caller.yaml", "--answer", "mind=Ada"])
+        .expect_code(2);
+}
+
+#[test]
 fn an_inner_ensemble_that_changed_starts_afresh_and_says_so() {
     let workspace = Workspace::new();
     workspace.write("outer.yaml", OUTER);

@@ -333,6 +333,13 @@ fn other_yaml_files_in_a_folder_are_passed_over_and_counted() {
         outcome.stderr,
         "2 files checked: 1 error, 0 warnings, 0 hints; 5 YAML files without `agents` passed over\n"
     );
+    let named = workspace.run(["validate", ".", "--verbose"]).expect_code(2).stderr;
+    for file in ["compose.yaml", "list.yml", "empty.yaml", "many.yaml", "chart.yaml"] {
+        assert!(
+            named.contains(&format!("left out: ./e/{file} (no `agents`)\n")),
+            "{named}"
+        );
+    }
     let pattern = workspace.run(["validate", "e/*.yaml"]).expect_code(2);
     assert!(pattern.stderr.contains("; 4 YAML files without"), "{}", pattern.stderr);
     workspace.write("e/faulty.yaml", SOUND);
@@ -548,6 +555,30 @@ model_profiles:
         .run(["validate", "--format", "json", "outer.yaml"])
         .expect_code(0);
     assert_eq!(codes(&found), ["W040 7:52", "W013 10:58", "W040 13:52", "W018 15:79"]);
+    // An agent as the result: its output, or `{response: null}`.
+    workspace.write(
+        "inner.yaml",
+        "name: inner\nresult: judge\nagents:\n  - {name: judge, script: judge.rhai}\n",
+    );
+    workspace.write(
+        "outer.yaml",
+        "name: outer
+agents:
+  - {name: inner, ensemble: inner.yaml}
+  - name: a
+    script: judge.rhai
+    dependencies: [{agent_name: inner, condition: \"output.score == 'nine'\"}]
+  - name: b
+    script: judge.rhai
+    dependencies: [{agent_name: inner, condition: output.scor > 3}]
+  - {name: c, script: judge.rhai, dependencies: [{agent_name: inner, condition: output.response is None}]}
+  - {name: d, script: judge.rhai, dependencies: [{agent_name: inner, condition: output.score > 8}]}
+",
+    );
+    let found = workspace
+        .run(["validate", "--format", "json", "outer.yaml"])
+        .expect_code(0);
+    assert_eq!(codes(&found), ["W040 6:52", "W013 9:58"]);
     // An ensemble that contains itself ends the search.
     workspace.write(
         "inner.yaml",

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ensemble_core::explore::{Budget, explore_while};
+use ensemble_core::explore::{Budget, Exploration, Inside, explore_while};
 use ensemble_language::diagnostic::{Diagnostic, Severity};
 use ensemble_language::ensemble::Ensemble;
 use ensemble_language::loader::schema::{SCHEMA, TEST_SCHEMA, of_config};
@@ -13,7 +13,7 @@ use ensemble_reports::report::diagnostics;
 use ensemble_reports::report::exploration::{Explored, all_json};
 use ensemble_runs::Project;
 use ensemble_runs::around::Folder;
-use ensemble_runs::nested::{Named, nested};
+use ensemble_runs::nested::{Named, explore_inside_out, nested};
 use ensemble_runs::prepare::{examine, prepare_text};
 use serde_json::{Value, json};
 
@@ -138,20 +138,25 @@ pub(crate) fn check(mut arguments: Arguments, project: &Project) -> Result<Said,
     };
     let begun = tokio::time::Instant::now();
     let parts = u32::try_from(inner.len() + 1).unwrap_or(u32::MAX);
-    let explored = |(at, named): (u32, &Named)| {
-        let has_time = || begun.elapsed() < LONGEST / parts * (at + 1);
+    let mut at = 0;
+    let mut explore = |named: &Named, inside: &Inside| {
+        at += 1;
+        let has_time = || begun.elapsed() < LONGEST / parts * at;
         let budget = Budget {
             states: STATES,
             nobody_answers: false,
+            inside: Some(inside),
         };
-        Explored {
-            name: named.prepared.plan.ensemble().name.to_string(),
-            file: named.path.display().to_string(),
-            found: explore_while(&named.prepared.plan, budget, &has_time),
-        }
+        explore_while(&named.prepared.plan, budget, &has_time)
     };
-    let outer = explored((0, &outer));
-    let inner: Vec<Explored> = (1..).zip(&inner).map(explored).collect();
+    let (of_outer, of_inner) = explore_inside_out(&outer, &inner, project, &mut explore);
+    let explored = |(named, found): (&Named, Exploration)| Explored {
+        name: named.prepared.plan.ensemble().name.to_string(),
+        file: named.path.display().to_string(),
+        found,
+    };
+    let outer = explored((&outer, of_outer));
+    let inner: Vec<Explored> = inner.iter().zip(of_inner).map(explored).collect();
     let document = serde_json::from_str(&all_json(&outer, &inner)).map_err(|error| error.to_string())?;
     Ok(Said::Document(document))
 }
@@ -164,6 +169,7 @@ fn of_text(source: Source, project: &Project) -> Result<Named, String> {
     Ok(Named {
         path: TEXT.into(),
         prepared,
+        inside: Vec::new(),
     })
 }
 
@@ -175,7 +181,11 @@ pub(crate) fn graph(mut arguments: Arguments, project: &Project, draw: Draw) -> 
     let named = match given {
         Given::File(file) => {
             let prepared = ensemble_runs::prepare::prepare(&file, project).map_err(|error| error.to_string())?;
-            Named { path: file, prepared }
+            Named {
+                path: file,
+                prepared,
+                inside: Vec::new(),
+            }
         }
         Given::Text(source) => of_text(source, project)?,
     };

@@ -56,6 +56,7 @@ type Made = (Arc<dyn Runner>, bool);
 pub(crate) fn ready_agents(prepared: &Prepared, shared: &Shared, open: &OpenInner) -> Result<ReadyAgents, RunError> {
     check_trust(prepared, &shared.overrides, &shared.project)?;
     let ensemble = prepared.plan.ensemble();
+    shared.asking.add(ensemble);
     let profiles = profiles(ensemble, &prepared.folder, shared.overrides.clone(), &shared.project)?;
     learn(ensemble, &profiles, &shared.host, shared.network.secrets());
     let maker = Maker {
@@ -81,7 +82,10 @@ pub(crate) fn ready_agents(prepared: &Prepared, shared: &Shared, open: &OpenInne
     for (at, agent) in ensemble.agents.iter().enumerate() {
         let whole = maker.stand_ins().and_then(|stand_ins| stand_ins.whole(agent));
         let made = match whole {
-            Some(runner) => Ok((runner, false)),
+            Some(runner) => {
+                shared.asking.leave_out(agent);
+                Ok((runner, false))
+            }
             None => maker.made(agent).and_then(|made| with_parts(agent, made)),
         };
         match made {
@@ -121,7 +125,10 @@ impl Maker<'_> {
             return Ok(made.clone());
         }
         let (runner, simulated) = match self.stand_in(agent) {
-            Some(runner) => (runner, false),
+            Some(runner) => {
+                self.parts.shared.asking.leave_out(agent);
+                (runner, false)
+            }
             None => self.runner(agent)?,
         };
         let made = (guard(agent, runner), simulated);

@@ -1,9 +1,13 @@
 //! Checks of what a run is given against its ensemble, before anything runs.
 
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
 use ensemble_agents::agent::input::Answers;
 use ensemble_agents::model::{Cache, Override};
 use ensemble_language::diagnostic::did_you_mean;
-use ensemble_language::ensemble::{AcpToolKind, Agent, Ensemble, Tool, ToolKind};
+use ensemble_language::ensemble::{AcpToolKind, Agent, AgentKind, Ensemble, Tool, ToolKind};
 
 use crate::error::RunError;
 use crate::options::CacheFolder;
@@ -39,18 +43,46 @@ pub(crate) fn cache(given: Option<&CacheFolder>, project: &Project) -> Result<Op
     opened.map(Some).map_err(failed)
 }
 
-/// Refuses answers for agents that ask nobody. Agents inside inner ensembles are not looked at.
-pub(crate) fn check_answers(answers: &Answers, ensemble: &Ensemble) -> Result<(), RunError> {
-    let asks = |name: &str| ensemble.agent(name).is_some_and(|agent| agent.kind_name() == "input");
-    let may_hold = |name: &str| ensemble.agents.iter().any(|agent| agent.kind_name() == "ensemble") || asks(name);
-    let Some(agent) = answers.agents().find(|name| !may_hold(name)) else {
-        return Ok(());
-    };
-    let inputs = ensemble.agents.iter().filter(|agent| agent.kind_name() == "input");
-    Err(RunError::AnswerForNobody {
-        agent: agent.to_owned(),
-        inputs: inputs.map(|agent| agent.name.to_string()).collect(),
-    })
+/// The input agents of an ensemble and of those inside it.
+#[derive(Debug, Default)]
+pub(crate) struct Asking {
+    names: Mutex<BTreeSet<Arc<str>>>,
+    /// Whether something stands in for an ensemble, so that the agents inside it are unknown.
+    is_open: AtomicBool,
+}
+
+impl Asking {
+    /// Adds those of this ensemble.
+    pub(crate) fn add(&self, ensemble: &Ensemble) {
+        let asking = ensemble.agents.iter().filter(|agent| agent.kind_name() == "input");
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        names.extend(asking.map(|agent| agent.name.clone()));
+    }
+
+    /// Notes that this agent was not made ready, because something stands in for it.
+    pub(crate) fn leave_out(&self, agent: &Agent) {
+        let holds_ensembles = match &agent.kind {
+            AgentKind::Ensemble { .. } => true,
+            AgentKind::Llm(llm) => !llm.tools.is_empty(),
+            AgentKind::Script { .. } | AgentKind::Input(_) => false,
+        };
+        if holds_ensembles {
+            self.is_open.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Refuses answers for agents that ask nobody.
+    pub(crate) fn check(&self, answers: &Answers) -> Result<(), RunError> {
+        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut given = answers.agents().filter(|name| !names.contains(*name));
+        match given.next().filter(|_| !self.is_open.load(Ordering::Relaxed)) {
+            Some(agent) => Err(RunError::AnswerForNobody {
+                agent: agent.to_owned(),
+                inputs: names.iter().map(|name| name.to_string()).collect(),
+            }),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Refuses permissions (or their denial) for tools that are not there. Inner ensembles have tools of their own, which are not looked at.

@@ -1,9 +1,12 @@
 //! An ensemble and all ensembles that it names, directly or through others: their plans, and their findings.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use ensemble_core::explore::{Exploration, InnerResults, Inside};
 use ensemble_language::diagnostic::{Code, Diagnostic, Severity};
-use ensemble_language::ensemble::{AgentKind, Ensemble, ToolKind};
+use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, ToolKind};
 use ensemble_language::loader::load;
 
 use crate::around::Folder;
@@ -18,6 +21,39 @@ pub struct Named {
     pub path: PathBuf,
     /// Its plan.
     pub prepared: Prepared,
+    /// The agents that are ensembles, and the absolute files of these.
+    pub inside: Vec<(Arc<str>, PathBuf)>,
+}
+
+/// Explores the outer ensemble and those inside, each after the ensembles that its agents are: `explore` is given what is
+/// known of them. The result has the exploration of the outer one, and those of the others in their order.
+pub fn explore_inside_out(
+    outer: &Named,
+    inner: &[Named],
+    project: &Project,
+    explore: &mut dyn FnMut(&Named, &Inside) -> Exploration,
+) -> (Exploration, Vec<Exploration>) {
+    let mut known: BTreeMap<PathBuf, InnerResults> = BTreeMap::new();
+    let mut found: Vec<Option<Exploration>> = inner.iter().map(|_| None).collect();
+    let files: Vec<PathBuf> = inner.iter().map(|named| absolute(&named.path, project)).collect();
+    let inside = |named: &Named, known: &BTreeMap<PathBuf, InnerResults>| {
+        let results = named.inside.iter();
+        let results = results.filter_map(|(agent, file)| Some((agent.clone(), *known.get(file)?)));
+        results.collect::<Inside>()
+    };
+    while let Some(next) = {
+        let waits = |file: &PathBuf| files.contains(file) && !known.contains_key(file);
+        let is_ready = |at: usize| !inner[at].inside.iter().any(|(_, file)| waits(file));
+        let mut left = (0..inner.len()).filter(|at| found[*at].is_none());
+        // No ensemble contains itself, so one is ready.
+        left.clone().find(|at| is_ready(*at)).or_else(|| left.next())
+    } {
+        let exploration = explore(&inner[next], &inside(&inner[next], &known));
+        known.insert(files[next].clone(), exploration.results());
+        found[next] = Some(exploration);
+    }
+    let of_outer = explore(outer, &inside(outer, &known));
+    (of_outer, found.into_iter().flatten().collect())
 }
 
 /// The ensemble, those that it names, and the warnings with the code `wanted`. Each file is there once; one that is missing
@@ -66,7 +102,8 @@ pub fn nested(
     }
     let named = |path: PathBuf| {
         let prepared = prepare(&path, project)?;
-        Ok(Named { path, prepared })
+        let inside = agents_inside(prepared.plan.ensemble(), &path, project);
+        Ok(Named { path, prepared, inside })
     };
     let inner = files.split_off(1).into_iter().map(named);
     let inner = inner.collect::<Result<_, RunError>>()?;
@@ -76,6 +113,20 @@ pub fn nested(
 fn absolute(path: &Path, project: &Project) -> PathBuf {
     let absolute = project.folder.join(path);
     folder_of(path, project).join(absolute.file_name().unwrap_or_default())
+}
+
+/// The agents that are ensembles, and the absolute files of these as far as they are there.
+fn agents_inside(ensemble: &Ensemble, path: &Path, project: &Project) -> Vec<(Arc<str>, PathBuf)> {
+    let folder = folder_of(path, project);
+    let root = project.project_root(&folder);
+    let file = |agent: &Agent| match &agent.kind {
+        AgentKind::Ensemble { ensemble, .. } => {
+            let found = project.ensemble_file_from(ensemble, &folder, &root).ok()?;
+            Some((agent.name.clone(), absolute(&project.relative(&found), project)))
+        }
+        _ => None,
+    };
+    ensemble.agents.iter().filter_map(file).collect()
 }
 
 /// The files of the ensembles that agents and tools name.

@@ -27,6 +27,7 @@ use ensemble_language::source::Route;
 use crate::elsewhere::Elsewhere;
 use crate::error::RunError;
 use crate::events::Hub;
+use crate::given::Asking;
 use crate::host::Host;
 use crate::prepare::Prepared;
 use crate::project::Project;
@@ -40,6 +41,8 @@ const OUTPUT_CAP: usize = 10 << 20;
 pub(crate) struct Shared {
     /// Answers given with the run.
     pub(crate) answers: Arc<Answers>,
+    /// Which agents ask.
+    pub(crate) asking: Arc<Asking>,
     /// Who is asked.
     pub(crate) operator: Arc<dyn Operator>,
     /// Who gets live pieces.

@@ -144,7 +144,6 @@ impl Making<'_> {
             elsewhere,
         } = self;
         let ensemble = prepared.plan.ensemble();
-        given::check_answers(&options.answers, ensemble)?;
         given::check_tools(&options.allowed_tools, false, ensemble)?;
         given::check_tools(&options.denied_tools, true, ensemble)?;
         let substitutes = Substitutes::of(&options);
@@ -163,6 +162,7 @@ impl Making<'_> {
         told.iter().for_each(|secret| network.secrets().learn(secret));
         let shared = Shared {
             answers: Arc::new(options.answers),
+            asking: Arc::default(),
             permissions: Arc::new(
                 ToolPermissions::new(Arc::clone(&operator), options.allowed_tools).denying(options.denied_tools),
             ),
@@ -187,6 +187,7 @@ impl Making<'_> {
         };
         let outermost: Outermost = Arc::new(OnceLock::new());
         let agents = ready_agents(&prepared, &shared, &opener(outermost.clone()))?;
+        shared.asking.check(&shared.answers)?;
         substitutes.map_or(Ok(()), |substitutes| substitutes.check())?;
         Ok(Made {
             prepared,

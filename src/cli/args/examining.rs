@@ -61,6 +61,9 @@ pub(crate) struct ValidateArgs {
     /// Print nothing if there are no findings
     #[arg(short, long)]
     pub quiet: bool,
+    /// List the files and folders that were left out, and why
+    #[arg(short, long)]
+    pub verbose: bool,
 }
 
 /// The output format of the findings.

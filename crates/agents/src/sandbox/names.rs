@@ -3,11 +3,11 @@
 //! The script is parsed and not run. A key that the script tests in any way counts as one that may be missing, and is not
 //! listed.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use rhai::{AST, ASTFlags, ASTNode, BinaryExpr, Expr, FnCallExpr, Position, Stmt};
 
-use super::calls;
+use super::calls::{self, Call};
 use ensemble_language::check::{ScriptKey, ScriptName, ScriptText};
 
 /// The variables whose keys are listed.
@@ -60,14 +60,23 @@ pub(super) fn script_text(name: String, text: String, ast: &AST) -> ScriptText {
             key: named((key, place)),
         });
     let all = [&main, &in_functions, &in_closures];
+    let calls = || all.iter().flat_map(|names| &names.calls);
+    let mut own: HashMap<&str, BTreeSet<usize>> = HashMap::new();
+    for function in ast.iter_functions() {
+        own.entry(function.name).or_default().insert(function.params.len());
+    }
     let requested = all.iter().flat_map(|names| names.requested.iter().cloned());
     ScriptText {
         free: free(&main).into_iter().map(named).collect(),
         free_in_functions: free(&in_functions).into_iter().map(named).collect(),
         keys: keys.collect(),
-        unknown_functions: calls::unknown(all.iter().flat_map(|names| &names.calls), &functions, &text)
+        unknown_functions: calls::unknown(calls(), &functions, &text)
             .into_iter()
             .map(|(name, place, near)| (named((name, place)), near))
+            .collect(),
+        miscalled: calls::miscalled(calls(), &own, &text)
+            .into_iter()
+            .map(|(name, place, arguments)| (named((name, place)), arguments))
             .collect(),
         requests: all
             .iter()
@@ -130,7 +139,7 @@ struct Names {
     defined: HashSet<String>,
     captured: HashSet<String>,
     /// The functions that are called.
-    calls: Vec<(String, Position)>,
+    calls: Vec<Call>,
     /// The place of `agent_requests` in a map.
     requests: Option<Position>,
     /// The agents that are requested.
@@ -169,7 +178,7 @@ impl Names {
             Stmt::Assignment(assignment) => self.defined.extend(root(&assignment.1.lhs).map(str::to_owned)),
             Stmt::FnCall(call, place) => {
                 self.call(call);
-                self.calls.extend(calls::called(call, *place));
+                self.calls.extend(calls::called(call, *place, false));
             }
             _ => {}
         }
@@ -183,9 +192,9 @@ impl Names {
             Expr::Dot(both, flags, _) | Expr::Index(both, flags, _) => self.member(expr, both, *flags, path),
             Expr::FnCall(call, place) => {
                 self.call(call);
-                self.calls.extend(calls::called(call, *place));
+                self.calls.extend(calls::called(call, *place, false));
             }
-            Expr::MethodCall(call, place) => self.calls.extend(calls::called(call, *place)),
+            Expr::MethodCall(call, place) => self.calls.extend(calls::called(call, *place, true)),
             Expr::Map(entries, _) if !is_part_of_a_value(path) => {
                 for (key, value) in entries.0.iter().filter(|(key, _)| key.as_str() == "agent_requests") {
                     if let Some(targets) = calls::targets(value) {

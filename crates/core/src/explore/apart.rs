@@ -24,11 +24,11 @@ use ensemble_language::plan::AgentId;
 pub(super) fn explore(
     world: &World,
     parts: &[Part],
-    budget: Budget,
+    budget: Budget<'_>,
     has_time: &dyn Fn() -> bool,
     besides: &[UnexploredOutcome],
 ) -> Option<Exploration> {
-    let of_part = |part: &Part| World::of_part(part.plan.clone(), budget.nobody_answers);
+    let of_part = |part: &Part| World::of_part(part.plan.clone(), budget);
     let worlds: Vec<World> = parts.iter().map(of_part).collect();
     let mut walks = Vec::with_capacity(parts.len());
     let mut left = budget.states;

@@ -12,9 +12,9 @@ use crate::resolver::tests::plan_of;
 use ensemble_language::plan::Plan;
 use ensemble_language::random_ensembles::unconnected_conversation;
 
-fn whole(plan: &Arc<Plan>, budget: Budget) -> Exploration {
-    let world = World::new(plan.clone(), budget.nobody_answers);
-    in_one(&world, budget, &|| true, besides(plan, &world))
+fn whole(plan: &Arc<Plan>, budget: Budget<'_>) -> Exploration {
+    let world = World::new(plan.clone(), budget);
+    in_one(&world, budget, &|| true, besides(plan, &world, budget))
 }
 
 /// Everything that is claimed of all conversations: of the whole, of each agent, and of each class of ends.
@@ -97,7 +97,8 @@ fn a_question_of_one_part_ends_the_others() {
 #[test]
 fn what_couples_parts_is_examined_at_once() {
     let two = looped("a", false) + &*looped("b", false);
-    let parts = |agents: &str| parts::of(&World::new(planned(agents), false)).map_or(1, |parts| parts.len());
+    let parts =
+        |agents: &str| parts::of(&World::new(planned(agents), Budget::of_states(1))).map_or(1, |parts| parts.len());
     assert_eq!(parts(&two), 2);
     for condition in [
         "turn_count > 3",
@@ -135,7 +136,11 @@ fn what_couples_parts_is_examined_at_once() {
     );
     let asks = format!("{two}- {{name: q, input: {{prompt: q}}}}\n");
     assert_eq!(parts(&asks), 3);
-    assert!(parts::of(&World::new(planned(&asks), true)).is_none());
+    let nobody = Budget {
+        nobody_answers: true,
+        ..Budget::of_states(1)
+    };
+    assert!(parts::of(&World::new(planned(&asks), nobody)).is_none());
 }
 
 #[test]

@@ -77,15 +77,14 @@ impl Choices {
         }
     }
 
-    /// Chooses the result of an execution of the agent.
-    pub(super) fn result(&self, agent: &str, is_question: bool) -> ExecutionResult {
-        if let Some(told) = &self.told {
-            return told.results.get(agent).copied().unwrap_or(ExecutionResult::Succeeded);
-        }
-        match self.choose(if is_question { 3 } else { 2 }) {
-            0 => ExecutionResult::Succeeded,
-            1 => ExecutionResult::Failed,
-            _ => ExecutionResult::Unanswered,
+    /// Chooses one of the possible results of an execution of the agent.
+    pub(super) fn result(&self, agent: &str, possible: &[ExecutionResult]) -> ExecutionResult {
+        let told = self.told.as_ref().and_then(|told| told.results.get(agent).copied());
+        match (told, possible) {
+            (Some(told), _) => told,
+            (None, [only]) => *only,
+            (None, _) if self.told.is_some() => possible[0],
+            (None, _) => possible[self.choose(possible.len())],
         }
     }
 

@@ -150,7 +150,7 @@ fn bounds_hold(found: &Exploration, turns: &[Turn]) -> Result<(), String> {
 }
 
 fn holds(plan: &Arc<Plan>, fate: &[u8]) -> Result<(), String> {
-    let world = World::new(plan.clone(), false);
+    let world = World::new(plan.clone(), Budget::of_states(1));
     let Some(everything) = everything(&world) else {
         return Ok(());
     };

@@ -13,10 +13,10 @@ use ensemble_language::plan::Plan;
 pub fn examples(
     plan: &Arc<Plan>,
     goals: &BTreeSet<Goal>,
-    budget: Budget,
+    budget: Budget<'_>,
     has_time: &dyn Fn() -> bool,
 ) -> Vec<(Goal, Option<End>)> {
-    let world = World::new(plan.clone(), budget.nobody_answers);
+    let world = World::new(plan.clone(), budget);
     let mut walk = Walk::new(&world, budget, has_time);
     walk.seek(goals.clone());
     walk.go();

@@ -19,6 +19,7 @@ mod choices;
 mod conversation_tests;
 mod examples;
 mod goal;
+mod inside;
 mod key;
 mod oracle;
 mod parts;
@@ -36,30 +37,34 @@ use std::sync::Arc;
 
 use crate::conversation::{CompletionReason, NotRun};
 use ensemble_language::condition::Sources;
-use ensemble_language::ensemble::AgentKind;
+use ensemble_language::ensemble::{Acp, AcpToolKind, Agent, AgentKind, Ensemble, Permission};
 use ensemble_language::plan::{Plan, PlannedResult};
 
 pub use examples::examples;
 pub use goal::Goal;
+pub use inside::{InnerResults, Inside};
 use oracle::World;
 pub use report::{Assumed, ExecutionResult, ExploredExecution, StepReport};
 pub use same::same_conversations;
 
 /// The limits of a walk, and what it assumes.
 #[derive(Debug, Clone, Copy)]
-pub struct Budget {
+pub struct Budget<'b> {
     /// The number of states to examine. Each may cost [`STEPS_PER_STATE`] steps on average.
     pub states: u64,
     /// Whether nobody is there who could answer: a question without a `default` and without `responses` has no answer.
     pub nobody_answers: bool,
+    /// What is known of the ensembles inside; without it, an agent that is an ensemble succeeds or fails.
+    pub inside: Option<&'b Inside>,
 }
 
-impl Budget {
-    /// This number of states, with somebody who may answer.
+impl Budget<'_> {
+    /// This number of states, with somebody who may answer; nothing is known of ensembles inside.
     pub fn of_states(states: u64) -> Self {
         Self {
             states,
             nobody_answers: false,
+            inside: None,
         }
     }
 }
@@ -172,14 +177,14 @@ impl Coverage {
 }
 
 /// Enumerates the conversations of a plan.
-pub fn explore(plan: &Arc<Plan>, budget: Budget) -> Exploration {
+pub fn explore(plan: &Arc<Plan>, budget: Budget<'_>) -> Exploration {
     explore_while(plan, budget, &|| true)
 }
 
 /// Enumerates the conversations of a plan as long as there is time, which is asked before every step.
-pub fn explore_while(plan: &Arc<Plan>, budget: Budget, has_time: &dyn Fn() -> bool) -> Exploration {
-    let world = World::new(plan.clone(), budget.nobody_answers);
-    let besides = besides(plan, &world);
+pub fn explore_while(plan: &Arc<Plan>, budget: Budget<'_>, has_time: &dyn Fn() -> bool) -> Exploration {
+    let world = World::new(plan.clone(), budget);
+    let besides = besides(plan, &world, budget);
     let parts = parts::of(&world);
     let apart = parts.and_then(|parts| apart::explore(&world, &parts, budget, has_time, &besides));
     let mut found = apart.unwrap_or_else(|| in_one(&world, budget, has_time, besides));
@@ -188,13 +193,18 @@ pub fn explore_while(plan: &Arc<Plan>, budget: Budget, has_time: &dyn Fn() -> bo
 }
 
 /// Explores the ensemble as a whole, also if it has independent parts.
-fn in_one(world: &World, budget: Budget, has_time: &dyn Fn() -> bool, besides: Vec<UnexploredOutcome>) -> Exploration {
+fn in_one(
+    world: &World,
+    budget: Budget<'_>,
+    has_time: &dyn Fn() -> bool,
+    besides: Vec<UnexploredOutcome>,
+) -> Exploration {
     let mut walk = walk::Walk::new(world, budget, has_time);
     walk.go();
     walk.found(besides)
 }
 
-fn besides(plan: &Plan, world: &World) -> Vec<UnexploredOutcome> {
+fn besides(plan: &Plan, world: &World, budget: Budget<'_>) -> Vec<UnexploredOutcome> {
     let mut besides = Vec::new();
     let mut add = |reason, when: String| besides.push(UnexploredOutcome { reason, when });
     if world.claims().any(|reads: Sources| !reads.are_counts()) {
@@ -215,17 +225,38 @@ fn besides(plan: &Plan, world: &World) -> Vec<UnexploredOutcome> {
         CompletionReason::Timeout,
         format!("it takes longer than {seconds} seconds"),
     );
-    let inner = plan.ensemble().agents.iter();
-    let inner: Vec<&str> = inner
-        .filter(|agent| matches!(agent.kind, AgentKind::Ensemble { .. }))
-        .map(|agent| &*agent.name)
-        .collect();
-    if !inner.is_empty() {
-        let names = inner.join(", ");
-        add(
-            CompletionReason::WaitingForInput,
-            format!("a person is asked inside {names}"),
-        );
+    let agents = plan.ensemble().agents.iter();
+    let names = |wanted: &dyn Fn(&Agent) -> bool| {
+        let names = agents.clone().filter(|agent| wanted(agent)).map(|agent| &*agent.name);
+        names.collect::<Vec<_>>().join(", ")
+    };
+    let is_unknown = |agent: &Agent| {
+        let inner = budget.inside.and_then(|inside| inside.get(&agent.name));
+        matches!(agent.kind, AgentKind::Ensemble { .. }) && inner.is_none_or(|inner| !inner.waits && !inner.is_whole)
+    };
+    let asks = |agent: &Agent| asks_for_permission(plan.ensemble(), agent);
+    let whens = [
+        (names(&is_unknown), "a person is asked inside"),
+        (names(&asks), "a permission is not given to"),
+    ];
+    for (names, when) in whens.into_iter().filter(|(names, _)| !names.is_empty()) {
+        add(CompletionReason::WaitingForInput, format!("{when} {names}"));
     }
     besides
+}
+
+/// Whether a call of a tool by the agent can wait for a person who permits it.
+fn asks_for_permission(ensemble: &Ensemble, agent: &Agent) -> bool {
+    let AgentKind::Llm(llm) = &agent.kind else { return false };
+    let asks = |acp: &Acp| {
+        AcpToolKind::ALL
+            .iter()
+            .any(|(_, kind)| acp.permission(*kind) == Permission::Ask)
+    };
+    let of_acp = llm.acp().is_some_and(|acp| asks(acp));
+    of_acp
+        || llm.tools.iter().any(|used| {
+            let tool = ensemble.tool(&used.tool);
+            tool.is_some_and(|tool| tool.permission == Permission::Ask)
+        })
 }

@@ -8,9 +8,11 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use super::Budget;
 use super::choices::Choices;
 use super::goal::Goal;
-use super::report::Assumed;
+use super::inside::results;
+use super::report::{Assumed, ExecutionResult};
 use crate::conversation::{ConversationState, RunValue};
 use crate::resolver::Answers;
 use ensemble_language::condition::{Claim, Claims, Condition, EvaluateError, Facts, Read, Sources};
@@ -27,8 +29,8 @@ pub(super) type Remembered = BTreeMap<ClaimId, bool>;
 pub(super) struct World {
     /// The plan.
     pub plan: Arc<Plan>,
-    /// Whether a question without a prepared answer has no answer.
-    pub nobody_answers: bool,
+    /// For each agent, the possible results of its executions; the first one is the default.
+    results: Vec<Vec<ExecutionResult>>,
     /// Whether the number of turns is a part of every state.
     pub tells_turns: bool,
     /// For each edge, the claims of its condition.
@@ -55,7 +57,7 @@ struct Known {
 
 impl World {
     /// Splits all conditions into claims.
-    pub(super) fn new(plan: Arc<Plan>, nobody_answers: bool) -> Self {
+    pub(super) fn new(plan: Arc<Plan>, budget: Budget<'_>) -> Self {
         let mut numbers: HashMap<Identity, ClaimId> = HashMap::new();
         let mut known: Vec<Known> = Vec::new();
         let mut edges = Vec::with_capacity(plan.edge_count());
@@ -82,8 +84,8 @@ impl World {
             edges.push(asked);
         }
         Self {
+            results: plan.ids().map(|id| results(plan.agent(id), budget)).collect(),
             plan,
-            nobody_answers,
             tells_turns: false,
             edges,
             known,
@@ -91,11 +93,16 @@ impl World {
     }
 
     /// A part of an ensemble. States after different numbers of turns are different, since the parts take them together.
-    pub(super) fn of_part(plan: Arc<Plan>, nobody_answers: bool) -> Self {
+    pub(super) fn of_part(plan: Arc<Plan>, budget: Budget<'_>) -> Self {
         Self {
             tells_turns: true,
-            ..Self::new(plan, nobody_answers)
+            ..Self::new(plan, budget)
         }
+    }
+
+    /// The possible results of an execution; the first one is the default.
+    pub(super) fn results(&self, id: AgentId) -> &[ExecutionResult] {
+        &self.results[id.index()]
     }
 
     /// The claims of the condition of an edge.

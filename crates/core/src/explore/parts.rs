@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::oracle::World;
-use super::step::{may_request, may_stay_unanswered};
+use super::report::ExecutionResult;
+use super::step::may_request;
 use ensemble_language::condition::{Claim, Sources};
 use ensemble_language::ensemble::Ensemble;
 use ensemble_language::plan::{AgentId, Plan};
@@ -46,7 +47,7 @@ fn is_coupled(world: &World) -> bool {
         !limits.max_agent_executions.is_empty() || limits.max_total_tokens.is_some() || limits.max_cost.is_some();
     let listens = plan.listeners().iter().any(|id| !plan.is_only_tool(*id));
     // A question without an answer ends the conversation for all: where nobody answers, in every conversation.
-    let stops = |id: AgentId| world.nobody_answers && may_stay_unanswered(plan.agent(id));
+    let stops = |id: AgentId| world.results(id) == [ExecutionResult::Unanswered];
     let reads_others =
         |reads: Sources| reads.context || reads.history || reads.input || reads.outputs || reads.turn_count;
     is_limited

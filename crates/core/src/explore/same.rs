@@ -24,16 +24,13 @@ type Pair = (Position, Position);
 pub fn same_conversations(
     one: &Arc<Plan>,
     other: &Arc<Plan>,
-    budget: Budget,
+    budget: Budget<'_>,
     has_time: &dyn Fn() -> bool,
 ) -> Option<bool> {
     if one.ids().any(|id| may_request(one.agent(id))) {
         return None;
     }
-    let worlds = (
-        World::new(one.clone(), budget.nobody_answers),
-        World::new(other.clone(), budget.nobody_answers),
-    );
+    let worlds = (World::new(one.clone(), budget), World::new(other.clone(), budget));
     let start = (Position::start(&worlds.0), Position::start(&worlds.1));
     let mut known = HashSet::from([keys(&worlds, &start)]);
     let mut ahead = VecDeque::from([start]);

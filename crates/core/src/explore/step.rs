@@ -127,10 +127,7 @@ fn perform_turn(
     let mut runs = Vec::with_capacity(starts.len());
     for (start, id) in starts.iter().zip(&running) {
         let agent = plan.agent(*id);
-        let result = match (may_stay_unanswered(agent), world.nobody_answers) {
-            (true, true) => ExecutionResult::Unanswered,
-            (is_question, _) => choices.result(&start.agent, is_question),
-        };
+        let result = choices.result(&start.agent, world.results(*id));
         let mut ran = ExploredExecution {
             agent: start.agent.clone(),
             execution: start.execution,
@@ -207,11 +204,6 @@ fn result_event(turn: u32, start: &Start, ran: &ExploredExecution, tokens: Optio
 /// Whether an output of the agent can request other agents. Parts cannot.
 pub(super) fn may_request(agent: &Agent) -> bool {
     agent.conversation.triggers_conversation && agent.for_each.is_none()
-}
-
-/// Whether the agent asks a person and has no other source of answers.
-pub(super) fn may_stay_unanswered(agent: &Agent) -> bool {
-    matches!(&agent.kind, AgentKind::Input(input) if input.default.is_none() && input.responses.is_none())
 }
 
 fn costs_tokens(agent: &Agent) -> bool {

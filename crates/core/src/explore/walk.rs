@@ -26,7 +26,7 @@ const MOST_POSITIONS: usize = 250;
 /// The state of the walk.
 pub(super) struct Walk<'w> {
     world: &'w World,
-    budget: Budget,
+    budget: Budget<'w>,
     has_time: &'w dyn Fn() -> bool,
     ids: HashMap<Box<[u8]>, StateId>,
     arrivals: Vec<Arrival>,
@@ -98,7 +98,7 @@ pub(super) struct Candidate {
 
 impl<'w> Walk<'w> {
     /// Before the first step.
-    pub(super) fn new(world: &'w World, budget: Budget, has_time: &'w dyn Fn() -> bool) -> Self {
+    pub(super) fn new(world: &'w World, budget: Budget<'w>, has_time: &'w dyn Fn() -> bool) -> Self {
         let start = Position::start(world);
         Self {
             world,

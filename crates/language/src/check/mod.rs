@@ -54,7 +54,9 @@ use graph::Graph;
 pub use allow::apply_allowances;
 pub use bounds::{Bounds, EarlyCount, bounds, known};
 pub use keys::OutputKeys;
-pub use script::{MODEL_VARIABLES, SCRIPT_VARIABLES, ScriptKey, ScriptName, ScriptText, WINDOW_VARIABLES};
+pub use script::{
+    MODEL_VARIABLES, SCRIPT_VARIABLES, ScriptArguments, ScriptKey, ScriptName, ScriptText, WINDOW_VARIABLES,
+};
 pub use text::Text;
 
 /// What the caller knows about the files around an ensemble.

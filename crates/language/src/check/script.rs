@@ -47,6 +47,8 @@ pub struct ScriptText {
     pub keys: Vec<ScriptKey>,
     /// The functions that it calls and that nobody defines, each at its first place, with one that is spelled alike.
     pub unknown_functions: Vec<(ScriptName, Option<String>)>,
+    /// The functions that it calls with a number of arguments that none of that name takes.
+    pub miscalled: Vec<(ScriptName, ScriptArguments)>,
     /// The place of `agent_requests` in a map that it writes.
     pub requests: Option<ScriptName>,
     /// The agents that it requests by a literal name, each at its first place.
@@ -60,6 +62,17 @@ pub struct ScriptName {
     pub name: String,
     /// Line and column in the script, from 1.
     pub place: (usize, usize),
+}
+
+/// The arguments of a call that no function takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScriptArguments {
+    /// The number in the parentheses.
+    pub given: usize,
+    /// The numbers that the functions of the name take, in ascending order.
+    pub takes: Vec<usize>,
+    /// Whether it is called on a value: `value.name(…)`.
+    pub is_method: bool,
 }
 
 /// `dependencies.writer`, `context["topic"]`.

@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use super::graph::Graph;
 use super::keys::{self, Outputs};
-use super::script::{MODEL_VARIABLES, SCRIPT_VARIABLES, ScriptKey, ScriptName, ScriptText, WINDOW_VARIABLES};
+use super::script::{
+    MODEL_VARIABLES, SCRIPT_VARIABLES, ScriptArguments, ScriptKey, ScriptName, ScriptText, WINDOW_VARIABLES,
+};
 use crate::condition::PartNames;
 use crate::diagnostic::{Finding, did_you_mean};
 use crate::ensemble::{Agent, AgentKind, Ensemble, Responses, Simulated, Strategy, Tool, ToolKind};
@@ -17,6 +19,8 @@ use crate::source::{At, Place, Route, Source};
 
 /// The variable of a script that answers for a person, in addition to those of agents.
 const QUESTION: &str = "prompt";
+/// The variable by which a script that several agents have can tell which of them it runs for.
+const AGENT_NAME: &str = "agent_name";
 /// The keys of the context that an outer ensemble writes.
 const OF_OUTER: [&str; 2] = ["dependencies", "request"];
 /// The highest number of findings, because each is compared with many names.
@@ -29,6 +33,39 @@ struct Used<'s> {
     variables: Vec<&'s str>,
     /// The agents; empty if the script has no data of an agent.
     agents: Vec<usize>,
+    /// Whether it answers for a person.
+    is_answer: bool,
+}
+
+impl Used<'_> {
+    /// The script as it is used by each agent; by all of them together if it tells them apart.
+    fn apart(&self) -> Vec<Used<'_>> {
+        let tells_apart = self.text.free.iter().any(|one| one.name == AGENT_NAME);
+        let groups = match tells_apart {
+            true => self.agents.chunks(usize::MAX),
+            false => self.agents.chunks(1),
+        };
+        let group = |agents: &[usize]| Used {
+            text: Arc::clone(&self.text),
+            at: match agents {
+                [agent] if self.agents.len() > 1 => named_at(*agent, self.is_answer),
+                _ => self.at.clone(),
+            },
+            variables: Vec::new(),
+            agents: agents.to_vec(),
+            is_answer: self.is_answer,
+        };
+        groups.map(group).collect()
+    }
+}
+
+/// The place at which an agent names its script, or the one that answers for a person.
+fn named_at(agent: usize, is_answer: bool) -> At {
+    let route = Agent::route(agent);
+    match is_answer {
+        true => route.key("input").key("responses").key("script").value(),
+        false => route.key("script").value(),
+    }
 }
 
 /// Warns of every such name; `script` gives the text of a Rhai script.
@@ -52,9 +89,12 @@ pub(super) fn check(
         let in_functions = used.text.free_in_functions.iter();
         findings.extend(in_functions.map(|name| in_function(&used, name)));
         findings.extend(used.text.unknown_functions.iter().map(|call| no_function(&used, call)));
+        let miscalled = used.text.miscalled.iter();
+        findings.extend(miscalled.map(|(name, arguments)| miscall(&used, name, arguments)));
         findings.extend(vain_requests(graph, &used));
-        let keys = used.text.keys.iter().filter(|_| !used.agents.is_empty());
-        findings.extend(keys.filter_map(|key| missing(graph, &used, key, outputs)));
+        let judged = used.apart();
+        let mut key = |key: &ScriptKey| judged.iter().find_map(|used| missing(graph, used, key, outputs));
+        findings.extend(used.text.keys.iter().filter_map(&mut key));
         if findings.len() >= MOST {
             break;
         }
@@ -79,11 +119,7 @@ fn of_agents<'e>(graph: &Graph<'e>, script: &dyn Fn(&str) -> Option<Arc<ScriptTe
     }
     let of_tools: HashSet<&str> = graph.ensemble.agent_tools().map(|(_, agent)| &**agent).collect();
     let used = by_name.into_iter().filter_map(|((name, is_answer), agents)| {
-        let route = Agent::route(*agents.first()?);
-        let at = match is_answer {
-            true => route.key("input").key("responses").key("script").value(),
-            false => route.key("script").value(),
-        };
+        let at = named_at(*agents.first()?, is_answer);
         // An agent that is a tool has the data of the agent that calls it.
         let is_tool = agents.iter().any(|at| of_tools.contains(graph.name(*at)));
         Some(Used {
@@ -95,6 +131,7 @@ fn of_agents<'e>(graph: &Graph<'e>, script: &dyn Fn(&str) -> Option<Arc<ScriptTe
                 .chain(agents.iter().flat_map(|at| of_parts(graph.agent(*at))))
                 .collect(),
             agents: if is_tool { Vec::new() } else { agents },
+            is_answer,
         })
     });
     used.collect()
@@ -152,6 +189,7 @@ fn without_agent(text: Arc<ScriptText>, at: At, variables: &[&'static str]) -> U
         at,
         variables: variables.to_vec(),
         agents: Vec::new(),
+        is_answer: false,
     }
 }
 
@@ -194,6 +232,31 @@ fn no_function(used: &Used<'_>, (name, near): &(ScriptName, Option<String>)) -> 
         None => "define it in the script: `fn NAME(…) { … }`".to_owned(),
     };
     let mut finding = warning(used, name, message, help);
+    finding.code = codes::NO_FUNCTION;
+    finding
+}
+
+fn miscall(used: &Used<'_>, name: &ScriptName, arguments: &ScriptArguments) -> Finding {
+    let counted = |count: usize| match count {
+        0 => "no arguments".to_owned(),
+        1 => "1 argument".to_owned(),
+        _ => format!("{count} arguments"),
+    };
+    let takes = match arguments.takes.as_slice() {
+        [] => "which cannot be called on a value".to_owned(),
+        [one] => format!("which takes {}", counted(*one)),
+        [first @ .., last] => {
+            let first: Vec<String> = first.iter().map(usize::to_string).collect();
+            format!("which takes {} or {last}", first.join(", "))
+        }
+    };
+    let given = counted(arguments.given);
+    let message = format!("the script calls the function `{}` with {given}, {takes}", name.name);
+    let help = match arguments.is_method {
+        true => "the value before the dot is not counted; an execution that comes to the call fails",
+        false => "an execution that comes to the call fails",
+    };
+    let mut finding = warning(used, name, message, help.to_owned());
     finding.code = codes::NO_FUNCTION;
     finding
 }

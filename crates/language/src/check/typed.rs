@@ -70,8 +70,12 @@ pub(super) fn result(ensemble: &Ensemble, ask: &Ask<'_>) -> Option<Type> {
     let graph = Graph::of(ensemble);
     let types = Types::of(&graph, ask);
     match spec {
-        // Without an output there is no result, and the final state takes its place.
-        ResultSpec::Agent(_) => None,
+        ResultSpec::Agent(name) => {
+            let of = types.outputs[graph.find(name)?].clone();
+            // An agent without an output gives `null`, and a value that is no map is the `response`.
+            let none = ("response".to_owned(), Type::nothing());
+            Some(of.or(Type::map(Fields::exactly([none]))))
+        }
         ResultSpec::Map(entries) => {
             let entry = |(key, text): &(std::sync::Arc<str>, String)| {
                 let of = Expression::read(text).map_or_else(|_| Type::any(), |reading| reading.value(&types.shared));

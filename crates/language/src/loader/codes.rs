@@ -116,7 +116,7 @@ codes! {
     NEVER_SUCCEEDS = "W046", "An agent can never succeed, because its output never matches its schema or its list is too long.";
     LOST_REQUEST = "W047", "A prepared reply requests an agent that does not exist, or may request none.";
     UNFIT_INPUTS = "W048", "An agent gives its ensemble inputs that it does not take, or not all that it needs.";
-    NO_FUNCTION = "W049", "A Rhai script calls a function that does not exist.";
+    NO_FUNCTION = "W049", "A Rhai script calls a function that does not exist, or not with so many arguments.";
     VAIN_REQUEST = "W050", "A Rhai script makes requests that are ignored.";
     IDLE_SETTINGS = "W053", "`validate` in the user's own configuration has no effect.";
     EXPECTS_NOTHING = "W060", "A case of a test file expects nothing.";

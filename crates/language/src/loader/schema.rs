@@ -46,6 +46,7 @@ pub fn of_config() -> String {
 
 fn validate() -> Value {
     let codes: Vec<&str> = codes::ALL.iter().map(|(code, _)| code.0).collect();
+    let in_lower_case = format!("^(?:{})$", codes.join("|").to_lowercase());
     json!({
         "description": "Settings of `ensemble validate`, for this project.",
         "type": ["object", "null"],
@@ -54,8 +55,8 @@ fn validate() -> Value {
             "levels": {
                 "description": "How findings are reported, by code. An error cannot be lowered. `ensemble explain CODE` explains a code.",
                 "type": ["object", "null"],
-                "propertyNames": {"enum": codes},
-                "patternProperties": {"^E": {"const": "error"}},
+                "propertyNames": {"anyOf": [{"enum": codes}, {"pattern": in_lower_case}]},
+                "patternProperties": {"^[Ee]": {"const": "error"}},
                 "additionalProperties": {"enum": ["off", "hint", "warning", "error"]},
                 "examples": [{"W012": "error", "W026": "off"}],
             },
@@ -200,7 +201,11 @@ mod tests {
                 r#"{"validate": {"levels": {"W012": "error", "E001": "error"}, "exclude": ["a/**"], "output": "sarif", "ci": true}}"#,
                 true,
             ),
+            (r#"{"validate": {"levels": {"w012": "off", "e001": "error"}}}"#, true),
             (r#"{"validate": {"levels": {"E001": "hint"}}}"#, false),
+            (r#"{"validate": {"levels": {"e001": "hint"}}}"#, false),
+            (r#"{"validate": {"levels": {"w999": "hint"}}}"#, false),
+            (r#"{"validate": {"levels": {"xw012": "hint"}}}"#, false),
             (r#"{"validate": {"levels": {"W999": "hint"}}}"#, false),
             (r#"{"validate": {"levels": {"W012": "fatal"}}}"#, false),
             (r#"{"validate": {"exclude": [""]}}"#, false),

@@ -1,7 +1,8 @@
 //! Where a text is being typed: the place in the tree, also if the text does not parse at the moment.
 //!
 //! A mark is put into the text where the cursor is, and the text is read. If it cannot be read, it is tried as a key, then
-//! with the brackets closed that are open on the line, then without what follows the line.
+//! with the brackets closed that are open on the line, then without what follows the line, then with the brackets closed that
+//! an earlier line has opened.
 
 use ensemble_language::loader::Document;
 use ensemble_language::loader::document::{Content, Node};
@@ -53,6 +54,10 @@ pub(super) fn cursors(text: &str, offset: usize) -> impl Iterator<Item = Cursor>
         cut(&value, &close),
         cut(&key, &close),
     ]);
+    // Brackets that are open since an earlier line.
+    if let Some(close) = closing_earlier(text, line.start, offset) {
+        tries.extend([cut(&value, &close), cut(&key, &close)]);
+    }
     // A list of maps is being continued.
     tries.push(cut(&format!("- {MARK}"), &close));
     tries.into_iter().filter_map(move |text| read(&text, offset))
@@ -83,6 +88,22 @@ fn closing(line: &str) -> String {
         last = c;
     }
     quote.into_iter().chain(open.into_iter().rev()).collect()
+}
+
+/// What closes the brackets that an earlier line has opened, and those on the line itself; `None` if none has.
+fn closing_earlier(text: &str, line: usize, offset: usize) -> Option<String> {
+    const MOST_LINES: usize = 50;
+    let mut starts = text[..line].rmatch_indices('\n').map(|(at, _)| at + 1);
+    // The first one is the start of the line itself.
+    starts.next()?;
+    let starts = starts.chain([0]).take(MOST_LINES);
+    let is_opening = |start: &usize| {
+        let end = text[*start..].find('\n').map_or(text.len(), |length| start + length);
+        let close = closing(&text[*start..end]);
+        !close.is_empty() && close.ends_with([']', '}'])
+    };
+    let mut opening = starts.filter(is_opening).map(|start| closing(&text[start..offset]));
+    opening.find(|close| close.ends_with([']', '}']))
 }
 
 fn find(node: &Node, route: &Route) -> Option<(Route, What)> {

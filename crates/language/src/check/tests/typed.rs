@@ -377,6 +377,27 @@ agents:
 }
 
 #[test]
+fn a_loop_is_bounded_by_each_of_its_partners() {
+    let of = |condition: &str| {
+        let agents = format!(
+            "- {{name: writer, script: x, dependencies: [{{agent_name: reviewer, feedback: true}}], conversation: {{max_turns: 9}}}}\n\
+             - {{name: reviewer, script: x, depends_on: [writer], conversation: {{max_turns: 2}}}}\n\
+             - {{name: editor, script: x, dependencies: [{{agent_name: reviewer, condition: {condition}}}]}}\n"
+        );
+        told(&diagnostics(&agents, Vec::new())).len()
+    };
+    // The writer starts, and again after each of the two outputs of the reviewer.
+    for (condition, never) in [
+        ("executions.writer >= 4", 1),
+        ("executions.writer >= 3", 0),
+        ("executions.reviewer > 2", 1),
+        ("executions.reviewer >= 2", 0),
+    ] {
+        assert_eq!(of(condition), never, "{condition}");
+    }
+}
+
+#[test]
 fn inputs_and_results_have_types() {
     let text = "name: e
 inputs:

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::check::graph::Graph;
+use crate::check::turns;
 use crate::condition::{Fields, HISTORY_FIELDS, Known, Range, Type};
 use crate::data::FailureKind;
 use crate::ensemble::{Agent, AgentKind, Combine, Ensemble};
@@ -160,18 +161,19 @@ fn inputs(ensemble: &Ensemble) -> Type {
     open(inputs.iter().map(of).collect())
 }
 
-/// The number of executions of each agent: the smaller of its own limits and those of the conversation.
+/// The number of executions of each agent: the smallest of its own limits, those of the conversation, and what the
+/// executions of the agents that it listens to allow.
 fn executions(graph: &Graph<'_>) -> Type {
     let limits = &graph.ensemble.limits;
+    let possible = turns::most_executions(graph);
     let most = |at: usize| {
         let agent = graph.agent(at);
         let caps = limits.max_agent_executions.iter();
         let cap = caps.filter(|(name, _)| **name == *agent.name).map(|(_, cap)| cap.get());
-        cap.chain([agent.conversation.max_turns.get(), limits.max_total_turns.get()])
-            .min()
-            .unwrap_or(u32::MAX)
+        let cap = cap.chain([limits.max_total_turns.get()]).min();
+        possible[at].min(cap.map_or(u64::MAX, u64::from))
     };
-    let of = |at: usize| (graph.name(at).to_owned(), (Type::count(u64::from(most(at))), true));
+    let of = |at: usize| (graph.name(at).to_owned(), (Type::count(most(at)), true));
     open((0..graph.len()).map(of).collect())
 }
 

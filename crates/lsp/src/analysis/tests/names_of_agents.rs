@@ -183,6 +183,13 @@ fn completions_are_offered_in_lists_and_maps_that_are_begun() {
             "condition",
         ),
         ("    input: {prompt: x, ‸\n  - name: c\n", "choices"),
+        // Brackets that an earlier line has opened.
+        ("    script: b.rhai\n  - name: c\n    depends_on: [\n      ‸", "a"),
+        (
+            "    script: b.rhai\n  - name: c\n    depends_on: [b,\n      ‸\n  - name: d\n",
+            "a",
+        ),
+        ("    input: {prompt: x,\n      ‸\n  - name: c\n", "choices"),
         ("    script: b.rhai\n  ‸", "name"),
         (
             "    script: b.rhai\n    dependencies:\n      - agent_name: a\n      ‸",
