@@ -303,7 +303,7 @@ fn what_cannot_be_saved_is_told() {
     assert_eq!(save(&page, FILE, TEXT, &digest).0, 200);
     let mode = path.metadata().expect("data").permissions().mode();
     assert_eq!(mode & 0o777, 0o640);
-    workspace.write(FILE, &large(4 << 20));
+    workspace.write(FILE, large(4 << 20));
     let answer = page.ask("GET", "/api/design/file?file=ensembles%2Fe.yaml", &[&bearer()], "");
     assert_eq!(answer.status, 413);
 }

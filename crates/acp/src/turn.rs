@@ -75,7 +75,9 @@ impl Prompt {
             return self.follow().await;
         }
         let mut summary = self.summary().await?;
-        if summary.status == RunStatus::Running && summary.questions.is_empty() {
+        // While a run of this process is being closed, it looks as if another process had it.
+        let is_open = matches!(summary.status, RunStatus::Running | RunStatus::RunningElsewhere { .. });
+        if is_open && summary.questions.is_empty() {
             service.ended(id).await;
             summary = self.summary().await?;
         }

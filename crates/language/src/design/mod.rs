@@ -1,8 +1,8 @@
 //! Edits that are meant in the graph of an ensemble, as splices of its text: agents and dependencies are added, changed and
 //! removed.
 //!
-//! What an edit must come to is computed on the value of the text first ([`wish`]); then the text is changed step by step
-//! ([`splice`]). **Invariant:** the new text is YAML with exactly the value that was wished for, and with all comments of the
+//! What an edit must come to is computed on the value of the text first (`wish`); then the text is changed step by step
+//! (`splice`). **Invariant:** the new text is YAML with exactly the value that was wished for, and with all comments of the
 //! old one in their order; otherwise there is no edit.
 
 mod comments;
