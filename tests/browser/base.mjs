@@ -14,18 +14,25 @@ const axe = fs.readFileSync(require.resolve('axe-core'), 'utf8');
 const TOKEN = 'a-token-of-the-tests';
 export const seen = { errors: [], axe: [] };
 
-/** The browser is packed; it is unpacked once, beside its package. */
+/** The browser is packed; it is unpacked once, beside its package. Several tests may do so at once: the first one that is done wins. */
 function unpacked() {
   const packed = path.join(modules, '@sparticuz/chromium/bin');
   const folder = path.join(modules, '../unpacked');
-  if (fs.existsSync(path.join(folder, 'whole'))) return folder;
-  fs.rmSync(folder, { recursive: true, force: true });
-  fs.mkdirSync(folder, { recursive: true });
+  const isWhole = () => fs.existsSync(path.join(folder, 'whole'));
+  if (isWhole()) return folder;
+  const own = `${folder}.${process.pid}`;
+  fs.mkdirSync(own, { recursive: true });
   const opened = name => zlib.brotliDecompressSync(fs.readFileSync(path.join(packed, name)));
-  fs.writeFileSync(path.join(folder, 'chromium'), opened('chromium.br'), { mode: 0o755 });
-  for (const name of ['al2023', 'fonts', 'swiftshader']) execFileSync('tar', ['x', '-C', folder], { input: opened(`${name}.tar.br`) });
-  fs.writeFileSync(path.join(folder, 'fonts.conf'), `<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd"><fontconfig><dir>${folder}/fonts</dir><cachedir>${folder}/fonts-cache</cachedir></fontconfig>`);
-  fs.writeFileSync(path.join(folder, 'whole'), '');
+  fs.writeFileSync(path.join(own, 'chromium'), opened('chromium.br'), { mode: 0o755 });
+  for (const name of ['al2023', 'fonts', 'swiftshader']) execFileSync('tar', ['x', '-C', own], { input: opened(`${name}.tar.br`) });
+  fs.writeFileSync(path.join(own, 'fonts.conf'), `<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd"><fontconfig><dir>${folder}/fonts</dir><cachedir>${folder}/fonts-cache</cachedir></fontconfig>`);
+  fs.writeFileSync(path.join(own, 'whole'), '');
+  try {
+    fs.renameSync(own, folder);
+  } catch (error) {
+    fs.rmSync(own, { recursive: true, force: true });
+    if (!isWhole()) throw error;
+  }
   return folder;
 }
 
