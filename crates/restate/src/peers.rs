@@ -7,7 +7,7 @@ use ensemble_remote::protocol::Done;
 use hyper::StatusCode;
 use serde::{Deserialize, Serialize};
 
-/// The beginning of the path at which a worker is asked for an execution; the id of the call follows.
+/// The beginning of the path at which a worker is asked for an execution; the ids of the worker and of the call follow.
 pub const PATH: &str = "/ensemble/calls/";
 
 /// How long an answer may take.
@@ -63,12 +63,17 @@ impl Peers {
 
     /// Does this worker perform the execution?
     pub fn is_own(&self, claim: &Claim) -> bool {
-        claim.worker == self.own.worker
+        self.is_named(&claim.worker)
+    }
+
+    /// Is this the worker's id?
+    pub fn is_named(&self, worker: &str) -> bool {
+        *self.own.worker == *worker
     }
 
     /// The end of an execution at another worker; nothing if that worker is lost, or does not know it.
     pub async fn ask(&self, claim: &Claim, call: &str) -> Option<Done> {
-        let url = format!("{}{PATH}{call}", claim.address.as_deref()?);
+        let url = format!("{}{PATH}{}/{call}", claim.address.as_deref()?, claim.worker);
         let mut tries = 0;
         while tries < TRIES {
             let Ok(response) = self.http.get(&url).timeout(PATIENCE).send().await else {

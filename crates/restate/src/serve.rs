@@ -86,12 +86,14 @@ async fn respond(
     endpoint: HyperEndpoint,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Infallible> {
-    let call = request.uri().path().strip_prefix(peers::PATH);
-    let Some(call) = call.filter(|_| request.method() == Method::GET).map(str::to_owned) else {
+    let path = request.uri().path().to_owned();
+    let call = path.strip_prefix(peers::PATH);
+    let call = call.filter(|_| request.method() == Method::GET);
+    let Some((of, call)) = call.and_then(|call| call.split_once('/')) else {
         let response = endpoint.call(request).await?;
         return Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()));
     };
-    let (status, body) = match worker.asked(&call).await {
+    let (status, body) = match worker.asked(of, call).await {
         Asked::Done(done) => (StatusCode::OK, serde_json::to_vec(&*done).unwrap_or_default()),
         Asked::GoesOn => (StatusCode::ACCEPTED, Vec::new()),
         Asked::Unknown => (StatusCode::NOT_FOUND, Vec::new()),

@@ -126,8 +126,12 @@ impl Worker {
         Some(ended(self.begun(call, work)?).await)
     }
 
-    /// What another worker is told that waits for an execution here.
-    pub async fn asked(&self, call: &str) -> Asked {
+    /// What another worker is told that waits for an execution of this worker. `worker`: the id of who has claimed it, which
+    /// may be one that was at this address before.
+    pub async fn asked(&self, worker: &str, call: &str) -> Asked {
+        if !self.0.peers.is_named(worker) {
+            return Asked::Unknown;
+        }
         let under_way = lock(&self.0.under_way)
             .get(call)
             .map(|under_way| under_way.done.clone());
@@ -157,7 +161,8 @@ impl Worker {
         if let Some(under_way) = all.get(call) {
             return Some(under_way.done.clone());
         }
-        if lock(&self.0.given_up).contains(call) {
+        // Once: whoever claims it anew begins it.
+        if lock(&self.0.given_up).remove(call) {
             return None;
         }
         if !all.values().any(|other| other.run == work.run) {
