@@ -19,8 +19,6 @@ use crate::source::{At, Place, Route, Source};
 
 /// The variable of a script that answers for a person, in addition to those of agents.
 const QUESTION: &str = "prompt";
-/// The variable by which a script that several agents have can tell which of them it runs for.
-const AGENT_NAME: &str = "agent_name";
 /// The keys of the context that an outer ensemble writes.
 const OF_OUTER: [&str; 2] = ["dependencies", "request"];
 /// The highest number of findings, because each is compared with many names.
@@ -33,30 +31,6 @@ struct Used<'s> {
     variables: Vec<&'s str>,
     /// The agents; empty if the script has no data of an agent.
     agents: Vec<usize>,
-    /// Whether it answers for a person.
-    is_answer: bool,
-}
-
-impl Used<'_> {
-    /// The script as it is used by each agent; by all of them together if it tells them apart.
-    fn apart(&self) -> Vec<Used<'_>> {
-        let tells_apart = self.text.free.iter().any(|one| one.name == AGENT_NAME);
-        let groups = match tells_apart {
-            true => self.agents.chunks(usize::MAX),
-            false => self.agents.chunks(1),
-        };
-        let group = |agents: &[usize]| Used {
-            text: Arc::clone(&self.text),
-            at: match agents {
-                [agent] if self.agents.len() > 1 => named_at(*agent, self.is_answer),
-                _ => self.at.clone(),
-            },
-            variables: Vec::new(),
-            agents: agents.to_vec(),
-            is_answer: self.is_answer,
-        };
-        groups.map(group).collect()
-    }
 }
 
 /// The place at which an agent names its script, or the one that answers for a person.
@@ -92,9 +66,8 @@ pub(super) fn check(
         let miscalled = used.text.miscalled.iter();
         findings.extend(miscalled.map(|(name, arguments)| miscall(&used, name, arguments)));
         findings.extend(vain_requests(graph, &used));
-        let judged = used.apart();
-        let mut key = |key: &ScriptKey| judged.iter().find_map(|used| missing(graph, used, key, outputs));
-        findings.extend(used.text.keys.iter().filter_map(&mut key));
+        let keys = used.text.keys.iter().filter(|_| !used.agents.is_empty());
+        findings.extend(keys.filter_map(|key| missing(graph, &used, key, outputs)));
         if findings.len() >= MOST {
             break;
         }
@@ -131,7 +104,6 @@ fn of_agents<'e>(graph: &Graph<'e>, script: &dyn Fn(&str) -> Option<Arc<ScriptTe
                 .chain(agents.iter().flat_map(|at| of_parts(graph.agent(*at))))
                 .collect(),
             agents: if is_tool { Vec::new() } else { agents },
-            is_answer,
         })
     });
     used.collect()
@@ -189,7 +161,6 @@ fn without_agent(text: Arc<ScriptText>, at: At, variables: &[&'static str]) -> U
         at,
         variables: variables.to_vec(),
         agents: Vec::new(),
-        is_answer: false,
     }
 }
 

@@ -258,18 +258,8 @@ fn what_scripts_may_read_elsewhere() {
     let shared =
         "- {name: a, script: x}\n- {name: b, script: s, depends_on: [a]}\n- {name: c, script: s, depends_on: [b]}";
     assert_eq!(count(shared, "dependencies.c"), 1);
-    let of_one = found(shared, reading(&["dependencies.a"]), "W025");
-    assert_eq!(
-        of_one.iter().map(|one| &*one.message).collect::<Vec<_>>(),
-        ["the script reads the output of `a`, on which `c` does not depend"]
-    );
-    let named = &of_one[0].related[0];
-    assert_eq!(named.source.place(named.span.start).line, 5);
-    // A script that can tell its agents apart.
-    let telling = reading(&["agent_name", "dependencies.a"]);
-    assert_eq!(found(shared, telling, "W025").len(), 0);
-    let configured = "- {name: a, script: s, config: {deep: 1}}\n- {name: b, script: s, config: {}}";
-    assert_eq!(count(configured, "parameters.deep"), 1);
+    // It may tell them apart.
+    assert_eq!(count(shared, "dependencies.a"), 0);
     // A script that answers has the question, and no other has it.
     let answering = "- {name: a, input: {prompt: q, responses: {script: s}}}";
     assert_eq!(count(answering, "prompt"), 0);
