@@ -26,7 +26,8 @@ pub(super) fn written(disk: &str, page: &str) -> String {
     }
     let old = lines(disk);
     let count = |end: &str| old.iter().filter(|line| line.1 == end).count();
-    let usual = ["\r\n", "\n", "\r"]
+    // Of ends that are equally frequent, the last one of these.
+    let usual = ["\r", "\n", "\r\n"]
         .into_iter()
         .max_by_key(|end| count(end))
         .unwrap_or("\n");
