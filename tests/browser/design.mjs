@@ -12,6 +12,16 @@ try {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, permissions: ['clipboard-read', 'clipboard-write'] });
   const page = await context.newPage();
   watch(page);
+  await page.addInitScript(() => {
+    const Source = EventSource;
+    window.told = [];
+    window.EventSource = class extends Source {
+      constructor(...given) {
+        super(...given);
+        this.addEventListener('file', event => window.told.push(JSON.parse(event.data).text));
+      }
+    };
+  });
   const text = () => page.inputValue('.source');
   const state = word => page.waitForSelector(`h1 .badge:has-text("${word}")`);
   const sum = told => page.waitForFunction(told => document.querySelector('.found .sum')?.textContent === told, told);
@@ -132,6 +142,33 @@ try {
   await page.waitForFunction(() => document.querySelector('.source').value.includes('# another end'));
   await state('saved');
   seen.followed = await text() === other;
+  // News that come while a text is saved are older than it: the page keeps what it has saved.
+  let went;
+  const held = new Promise(resolve => { went = resolve; });
+  await page.route('**/api/design/save', async route => {
+    await held;
+    await route.continue();
+  });
+  await page.focus('.source');
+  await page.keyboard.press('Control+End');
+  await page.keyboard.type('# late');
+  const late = await text();
+  const reads = [];
+  page.on('request', request => request.url().includes('/api/design/file') && reads.push(request));
+  await page.click('button:has-text("Save")');
+  const older = other.replace('# another end', '# an older end');
+  fs.writeFileSync(file, older);
+  await page.waitForFunction(older => window.told.includes(older), older);
+  fs.writeFileSync(file, other);
+  went();
+  await page.waitForResponse('**/api/design/file?*');
+  await page.unroute('**/api/design/save');
+  await page.waitForFunction(late => window.told.at(-1) === late, late);
+  await state('saved');
+  seen.late = (await text()) === late && onDisk() === late && reads.length === 1;
+  await page.click('button:has-text("Undo")');
+  await saved();
+  await page.waitForFunction(other => window.told.at(-1) === other, other);
   // With an unsaved text it is told; the file wins, and the text is kept.
   await page.focus('.source');
   await page.keyboard.press('Control+End');

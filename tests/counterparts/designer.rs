@@ -104,6 +104,7 @@ fn a_person_edits_an_ensemble() {
     );
     is("script_again", seen["script"].clone());
     is("followed", json!(true));
+    is("late", json!(true));
     let told = seen["told"].as_str().unwrap_or_default();
     assert!(told.contains("changed on disk by another program"), "{told}");
     is("conflict", json!({"disk": true, "shown": true, "kept": true}));

@@ -41,7 +41,7 @@ function since(wanted, written, digests) {
 
 class Designer {
   constructor(name, file) {
-    Object.assign(this, { name, file, saved: '', digest: '', found: { text: null, findings: [], agents: [] }, chosen: null, picks: null, outside: null, mine: null, timer: 0, asked: 0, isSaving: false, waiting: null, isGone: false });
+    Object.assign(this, { name, file, saved: '', digest: '', found: { text: null, findings: [], agents: [] }, chosen: null, picks: null, outside: null, mine: null, timer: 0, asked: 0, isSaving: false, isNews: false, isGone: false });
     this.editor = new Editor({ label: `Text of ${name}`, describedby: 'keys', changed: () => this.changed(), save: () => this.save.click() });
     this.save = button('Save', () => this.write(), { class: 'first' });
     this.undo = h('button', { type: 'button', onclick: () => this.editor.step(true) }, 'Undo');
@@ -285,9 +285,7 @@ class Designer {
       else throw error;
     } finally {
       this.isSaving = false;
-      const { waiting } = this;
-      this.waiting = null;
-      if (waiting) this.onDisk(waiting);
+      if (this.isNews) this.look();
     }
   }
 
@@ -339,19 +337,34 @@ class Designer {
   follow() {
     if (this.isLeft || (this.source && this.source.readyState !== EventSource.CLOSED)) return;
     this.source = new EventSource(`/api/design/events?${new URLSearchParams({ file: this.file })}`);
-    this.source.addEventListener('file', event => this.onDisk(JSON.parse(event.data)));
-    this.source.addEventListener('gone', () => this.onDisk(null));
+    this.source.addEventListener('file', event => {
+      if (this.isGone || JSON.parse(event.data).digest !== this.digest) this.look();
+    });
+    this.source.addEventListener('gone', () => this.look());
     this.source.onerror = () => {
       if (this.source.readyState === EventSource.CLOSED && !document.hidden) setTimeout(() => this.follow(), 2000);
     };
   }
 
+  /** Reads the file after an event. The event may be older than what was saved here since then, so its text is not taken. */
+  async look() {
+    this.isNews = true;
+    if (this.isSaving || this.isLeft) return;
+    this.isNews = false;
+    const { digest } = this;
+    let disk = null;
+    try {
+      disk = await get('/api/design/file', { file: this.file });
+    } catch (error) {
+      if (!error.status || error.status === 401) return;
+    }
+    if (this.isLeft) return;
+    if (this.isSaving || this.digest !== digest) this.look();
+    else this.onDisk(disk);
+  }
+
   /** The file as it is on disk; `null`: it is not there. */
   onDisk(disk) {
-    if (this.isSaving) {
-      this.waiting = disk;
-      return;
-    }
     if (!disk) {
       this.isGone = true;
       trouble(`${this.file} is no longer there, cannot be read, or is no ensemble. Your text is still here.`);
