@@ -7,6 +7,7 @@ mod schema;
 mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
@@ -15,9 +16,9 @@ const DEEPEST: usize = 16;
 /// The number of texts up to which each of them is known.
 const MOST_TEXTS: usize = 200;
 
-/// What a value can be.
+/// What a value can be. A copy shares the kinds with the original.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Type(Option<Box<Shape>>);
+pub struct Type(Option<Arc<Shape>>);
 
 /// The kinds that the value can have. Nothing at all: there is no such value.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -171,7 +172,7 @@ impl Type {
     }
 
     fn of(shape: Shape) -> Self {
-        Self(Some(Box::new(shape)))
+        Self(Some(Arc::new(shape)))
     }
 
     /// There is no such value.
@@ -284,6 +285,10 @@ impl Type {
         let (Some(a), Some(b)) = (self.0, other.0) else {
             return Self::any();
         };
+        if Arc::ptr_eq(&a, &b) {
+            return Self(Some(a));
+        }
+        let (a, b) = (Arc::unwrap_or_clone(a), Arc::unwrap_or_clone(b));
         Self::of(Shape {
             nothing: a.nothing || b.nothing,
             no: a.no || b.no,
@@ -307,14 +312,8 @@ impl Type {
     /// The keys, if the value is certainly a map or nothing.
     pub fn fields(&self) -> Option<&Fields> {
         let shape = self.shape()?;
-        shape.map.as_ref().filter(|_| {
-            let only_map = Shape {
-                nothing: shape.nothing,
-                map: shape.map.clone(),
-                ..Shape::default()
-            };
-            *shape == only_map
-        })
+        let is_other = shape.no || shape.yes || shape.number.is_some() || shape.text.is_some() || shape.list.is_some();
+        shape.map.as_ref().filter(|_| !is_other)
     }
 
     /// The value under a key; anything if nothing is known of it.

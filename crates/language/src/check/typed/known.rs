@@ -1,7 +1,7 @@
 //! What the variables of an ensemble can be: what agents put out, the context, the history.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::LazyLock;
 
 use crate::check::graph::Graph;
 use crate::check::turns;
@@ -83,14 +83,17 @@ fn with_response(of: &Type) -> Type {
 
 /// What stands for the output of a failed execution.
 pub(super) fn failure() -> Type {
-    let kinds = FailureKind::ALL
-        .iter()
-        .filter_map(|kind| serde_json::to_value(kind).ok());
-    let kinds: Vec<String> = kinds.filter_map(|kind| kind.as_str().map(str::to_owned)).collect();
-    Type::map(Fields::exactly([
-        ("error".to_owned(), Type::text()),
-        ("kind".to_owned(), Type::one_of(kinds)),
-    ]))
+    static FAILURE: LazyLock<Type> = LazyLock::new(|| {
+        let kinds = FailureKind::ALL
+            .iter()
+            .filter_map(|kind| serde_json::to_value(kind).ok());
+        let kinds: Vec<String> = kinds.filter_map(|kind| kind.as_str().map(str::to_owned)).collect();
+        Type::map(Fields::exactly([
+            ("error".to_owned(), Type::text()),
+            ("kind".to_owned(), Type::one_of(kinds)),
+        ]))
+    });
+    FAILURE.clone()
 }
 
 /// What all conditions can read.
@@ -179,8 +182,7 @@ fn executions(graph: &Graph<'_>) -> Type {
 
 fn latest(graph: &Graph<'_>, outputs: &[Type]) -> Type {
     let of = |(at, output): (usize, &Type)| {
-        let names: Arc<str> = graph.name(at).into();
-        (names.to_string(), (output.clone().or(failure()), false))
+        (graph.name(at).to_owned(), (output.clone().or(failure()), false))
     };
     open(outputs.iter().enumerate().map(of).collect())
 }
