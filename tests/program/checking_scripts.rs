@@ -26,6 +26,10 @@ fn interpreters_parse_scripts_if_they_are_asked() {
             &["E073 go:2:1"],
         ),
         (
+            &[("t.yaml", &direct), ("go", "#!/usr/bin/env -S bash -e\nfi\n")],
+            &["E073 go:2:1"],
+        ),
+        (
             &[("t.yaml", &node), ("a.js", "let x = 1;\nlet y = ;\n")],
             &["E073 a.js:2:9"],
         ),
@@ -68,22 +72,26 @@ fn is_installed(interpreter: &str) -> bool {
 #[test]
 fn nothing_of_a_project_is_executed_and_nothing_is_left_by_parsers() {
     let workspace = Workspace::new();
-    let mark = "touch executed\n";
+    // A parser is not started in the folder of the project, so the file has its whole path.
+    let executed = workspace.path().join("executed");
+    let executed = executed.display();
+    let mark = format!("touch {executed}\n");
     workspace.write(
         "t.yaml",
         "name: t\nagents:\n- {name: a, script: a.sh}\n- {name: b, script: b.py, depends_on: [a]}\n\
          - {name: c, script: c.js, depends_on: [b]}\n- {name: d, script: ./d, depends_on: [c]}\n",
     );
-    workspace.write("a.sh", format!("{mark}$(touch executed)\n"));
-    let python = "open('executed', 'w')\n";
+    workspace.write("a.sh", format!("{mark}$(touch {executed})\n"));
+    let python = format!("open('{executed}', 'w')\n");
     workspace.write("b.py", format!("import ast, helper\n{python}"));
     for module in ["ast.py", "helper.py", "sitecustomize.py", "sys.py"] {
-        workspace.write(module, python);
+        workspace.write(module, &python);
     }
-    workspace.write("c.js", "require('fs').writeFileSync('executed', '');\n");
-    workspace.write("load.js", "require('fs').writeFileSync('executed', '');\n");
+    let node = format!("require('fs').writeFileSync('{executed}', '');\n");
+    workspace.write("c.js", &node);
+    workspace.write("load.js", &node);
     workspace.script("d", &format!("#!/bin/bash\n{mark}"));
-    workspace.write("env.sh", mark);
+    workspace.write("env.sh", &mark);
     let before = names(&workspace);
     let folder = workspace.path();
     let folder = folder.display();

@@ -326,6 +326,24 @@ fn faults_of_programs_and_command_lines() {
 }
 
 #[test]
+fn an_input_that_does_not_exist_is_told_with_those_that_do() {
+    for (inputs, help) in [
+        ("{}", "it takes no inputs"),
+        ("{topic: {type: string}}", "its inputs are `topic`"),
+        ("{tones: {type: string}}", "did you mean `tones`?"),
+    ] {
+        let inner = format!("name: i\ninputs: {inputs}\nagents: [{{name: a, script: r.rhai}}]\n");
+        let (_workspace, outcome) = checked(&[OUTER, ("inner.yaml", &inner), ("r.rhai", "1")], &[]);
+        let report = outcome.json();
+        let diagnostics = report["diagnostics"].as_array().expect("a list");
+        let told = diagnostics
+            .iter()
+            .find(|one| one["code"] == "W048" && one["column"] == 44);
+        assert_eq!(told.expect("a finding")["help"], help, "{inputs}");
+    }
+}
+
+#[test]
 fn what_is_no_fault() {
     let inner = "name: i\ninputs: {tone: {type: string}, n: {type: integer, default: 1}}\nagents: [{name: a, script: r.rhai}]\n";
     let rows: &[Row<'_>] = &[
@@ -405,6 +423,20 @@ fn what_is_no_fault() {
                 ),
                 ("inner.yaml", inner),
                 READER,
+            ],
+            &[],
+        ),
+        (
+            &[
+                (
+                    "t.yaml",
+                    "name: t\nagents:\n- {name: a, ensemble: inner.yaml, inputs: {all: ['{{ turn_count }}']}}\n",
+                ),
+                (
+                    "inner.yaml",
+                    "name: i\ninputs: {all: {type: array, items: {type: integer}}}\nagents: [{name: a, script: r.rhai}]\n",
+                ),
+                ("r.rhai", "inputs.all[0]"),
             ],
             &[],
         ),

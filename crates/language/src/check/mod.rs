@@ -43,6 +43,8 @@ mod unanswered;
 mod unfit;
 mod unread_inputs;
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::condition::Type;
@@ -106,7 +108,12 @@ pub fn check_around(ensemble: &Ensemble, around: &dyn Around) -> Vec<Finding> {
     let outputs = &mut keys::Outputs::new(&graph, &ask);
     findings.extend(keys::check(&graph, outputs));
     findings.extend(templates::missing_keys(&graph, outputs));
-    let types = |agent: &Agent| around.output_type(ensemble, agent);
+    let known = RefCell::new(BTreeMap::new());
+    let types = |agent: &Agent| {
+        let mut known = known.borrow_mut();
+        let of = known.entry(agent.name.clone());
+        of.or_insert_with(|| around.output_type(ensemble, agent)).clone()
+    };
     let typed = typed::check(&graph, &types).into_iter();
     // One fault is one finding.
     let typed: Vec<Finding> = typed.filter(|one| !is_told(one, &findings)).collect();

@@ -285,7 +285,7 @@ impl Type {
         let (Some(a), Some(b)) = (self.0, other.0) else {
             return Self::any();
         };
-        if Arc::ptr_eq(&a, &b) {
+        if Arc::ptr_eq(&a, &b) || a == b {
             return Self(Some(a));
         }
         let (a, b) = (Arc::unwrap_or_clone(a), Arc::unwrap_or_clone(b));

@@ -181,9 +181,7 @@ fn executions(graph: &Graph<'_>) -> Type {
 }
 
 fn latest(graph: &Graph<'_>, outputs: &[Type]) -> Type {
-    let of = |(at, output): (usize, &Type)| {
-        (graph.name(at).to_owned(), (output.clone().or(failure()), false))
-    };
+    let of = |(at, output): (usize, &Type)| (graph.name(at).to_owned(), (output.clone().or(failure()), false));
     open(outputs.iter().enumerate().map(of).collect())
 }
 
