@@ -333,7 +333,13 @@ fn the_outline_lists_the_agents() {
             "\"person\" \"input\" 24"
         ]
     );
-    assert_eq!(symbols[1]["range"]["start"]["line"], 8);
+    let lines = |at: usize| {
+        (
+            &symbols[at]["range"]["start"]["line"],
+            &symbols[at]["range"]["end"]["line"],
+        )
+    };
+    assert_eq!(lines(1), (&json!(8), &json!(16)));
     assert_eq!(
         symbols[1]["selectionRange"]["start"],
         json!({"line": 8, "character": 10})

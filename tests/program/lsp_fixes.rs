@@ -80,7 +80,7 @@ fn all_safe_fixes_are_one_action() {
     editor.open("a.yaml", TEXT);
     editor.codes("a.yaml", 1);
     for only in ["source", "source.fixAll", "source.fixAll.ensemble"] {
-        let offered = actions(&mut editor, (0, 0), Some(only));
+        let offered = actions(&mut editor, (0, 99), Some(only));
         assert_eq!(offered.len(), 1, "{only}: {offered:?}");
         assert_eq!(offered[0]["kind"], "source.fixAll.ensemble");
     }
@@ -99,6 +99,19 @@ fn all_safe_fixes_are_one_action() {
         0,
         "nothing is left to do"
     );
+    editor.end();
+}
+
+#[test]
+fn a_fix_that_makes_others_possible_is_followed_by_them() {
+    let workspace = workspace();
+    let mut editor = Editor::start(&workspace);
+    editor.open("a.yaml", "name: x\nagnets:\n- name: a\n  scirpt: a.rhai\n");
+    editor.codes("a.yaml", 1);
+    let all = actions(&mut editor, (0, 0), Some("source.fixAll")).remove(0);
+    let mended = change(&editor, &all);
+    editor.change("a.yaml", 2, mended);
+    assert_eq!(editor.codes("a.yaml", 2), [""; 0]);
     editor.end();
 }
 

@@ -143,11 +143,10 @@ pub(super) fn missing_keys(graph: &Graph<'_>, outputs: &mut Outputs<'_, '_>) -> 
 
 /// Whether the name may stand for something else than the output of an agent.
 fn is_other(text: &str, path: &Path) -> bool {
+    const ASSIGNING: [&str; 5] = ["set ", "for ", "with ", "macro ", ", "];
     let name = path.name.as_str();
-    let is_set = ["set", "for", "with", "macro", ","]
-        .iter()
-        .any(|word| text.contains(&format!("{word} {name}")));
-    VARIABLES.contains(&name) || is_set
+    let is_set = |at: usize| ASSIGNING.iter().any(|word| text[..at].ends_with(word));
+    VARIABLES.contains(&name) || text.match_indices(name).any(|(at, _)| is_set(at))
 }
 
 fn missing_key(

@@ -44,7 +44,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token<'_>>, CompileError> {
     let mut lexer = Lexer {
         text,
         at: 0,
-        tokens: Vec::new(),
+        tokens: Vec::with_capacity(text.len() / 4 + 1),
     };
     while lexer.skip_space() {
         let start = lexer.at;
@@ -145,8 +145,9 @@ impl<'a> Lexer<'a> {
     fn symbol(&mut self) -> Result<TokenKind<'a>, CompileError> {
         let rest = self.rest().as_bytes();
         // The first byte is enough to exclude most symbols.
-        let begins = |symbol: &&&str| symbol.as_bytes().first() == rest.first() && rest.starts_with(symbol.as_bytes());
-        if let Some(symbol) = SYMBOLS.iter().find(begins) {
+        let first = rest.first().copied().unwrap_or_default();
+        let mut possible = SYMBOLS.iter().filter(|symbol| symbol.as_bytes()[0] == first);
+        if let Some(symbol) = possible.find(|symbol| rest.starts_with(symbol.as_bytes())) {
             self.at += symbol.len();
             return Ok(TokenKind::Symbol(symbol));
         }
