@@ -55,6 +55,55 @@ fn a_question_is_a_message_whose_answer_is_the_next_prompt_or_a_form() {
 }
 
 #[test]
+fn a_form_that_is_closed_stops_the_run_and_the_next_prompt_asks_again() {
+    let workspace = Workspace::new();
+    workspace.write("gate.yaml", GATE);
+    let mut client = Client::start(&workspace, "gate.yaml", json!({"elicitation": {"form": {}}}));
+    let session = client.session(&workspace);
+    let prompt = client.begin_prompt(&session, "go");
+    let asked = client.asked();
+    client.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "cancel"}}));
+    assert_eq!(client.answer(prompt)["result"]["stopReason"], "cancelled");
+    let prompt = client.begin_prompt(&session, "again");
+    let asked = client.asked();
+    assert_eq!(asked["params"]["message"], "Print it?");
+    client.send(
+        &json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "accept", "content": {"answer": "yes"}}}),
+    );
+    assert_eq!(client.answer(prompt)["result"]["stopReason"], "end_turn");
+}
+
+#[test]
+fn a_prompt_that_asks_ends_when_nobody_else_works() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "both.yaml",
+        "name: both\nagents:\n  - {name: editor, input: {prompt: \"Print it?\"}}\n  - {name: worker, script: work.sh}\n",
+    );
+    workspace.script(
+        "work.sh",
+        "#!/bin/sh\ncat >/dev/null\nuntil [ -e goes ]; do sleep 0.05; done\necho '{\"said\": \"worked\"}'\n",
+    );
+    let mut client = Client::start(&workspace, "both.yaml", json!({}));
+    let session = client.session(&workspace);
+    let prompt = client.begin_prompt(&session, "go");
+    while !client
+        .updates
+        .iter()
+        .any(|update| update.to_string().contains("Print it?"))
+    {
+        let message = client.next();
+        assert!(message.get("id").is_none(), "the prompt has ended: {message}");
+        client.updates.push(message);
+    }
+    client.ask("session/list", json!({"cwd": workspace.path()}));
+    workspace.write("goes", "");
+    assert_eq!(client.answer(prompt)["result"]["stopReason"], "end_turn");
+    let has_worked = |update: &Value| update.to_string().contains("worked");
+    assert!(client.updates.iter().any(has_worked), "{:?}", client.updates);
+}
+
+#[test]
 fn a_prompt_is_cancelled_at_once_and_the_session_goes_on_also_after_a_kill() {
     let workspace = Workspace::new();
     workspace.write("slow.yaml", SLOW);
@@ -173,6 +222,13 @@ fn ends_of_runs_are_told_as_they_are() {
     let failed = client.prompt(&session, "go");
     let message = failed["error"].to_string();
     assert!(message.contains("breaks") && message.contains("it broke"), "{failed}");
+    let place = &failed["error"]["data"];
+    assert_eq!(
+        (&place["run"], &place["outcome"]),
+        (&json!(session), &json!("agent_failed")),
+        "{failed}"
+    );
+    assert_eq!(place["failed"], json!({"agent": "breaks", "turn": 1}), "{failed}");
 
     let listed = client.ask("session/list", json!({"cwd": workspace.path()}));
     assert_eq!(

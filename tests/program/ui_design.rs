@@ -322,6 +322,13 @@ fn a_rename_reaches_scripts_when_it_is_saved() {
         "#{ n: dependencies.one.n }",
         "nothing is written yet"
     );
+    // While the text has errors, the file says which scripts there are.
+    let faulty = TEXT.replace("  - name: two\n", "  - name: two\n    bogus: 1\n");
+    let of_faulty = page.done(
+        "/api/design/edit",
+        &json!({"file": FILE, "text": faulty, "edit": rename}),
+    );
+    assert_eq!(of_faulty["scripts"], renamed["scripts"], "{of_faulty:#}");
     let text = TEXT.replace("name: one", "name: uno").replace("[one]", "[uno]");
     let save_with = |scripts: &Value, digest: &Value| {
         let body = json!({"file": FILE, "text": text, "digest": digest, "scripts": scripts});
