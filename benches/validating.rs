@@ -21,6 +21,7 @@ const ROUNDS: usize = 11;
 const PYTHON_ROUNDS: usize = 3;
 const FILES: usize = 1_000;
 const AGENTS: usize = 20;
+const CIRCLED: usize = 300;
 const MEMORY: [usize; 3] = [100, 1_000, 10_000];
 
 fn main() {
@@ -29,6 +30,39 @@ fn main() {
     write_files(folder.path(), FILES);
     throughput(folder.path());
     memory();
+    circles();
+}
+
+/// A file in which each agent has all others as its tools: every pair is a circle, which is one error.
+fn circles() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let mut text = "name: circles\nagents:\n".to_owned();
+    for at in 0..CIRCLED {
+        let others = (0..CIRCLED).filter(|other| *other != at);
+        let others: Vec<String> = others.map(|other| format!("t{other}")).collect();
+        let _ = write!(
+            text,
+            "  - {{name: a{at}, model_profile: quick, prompt: x, tools: [{}]}}\n",
+            others.join(", ")
+        );
+    }
+    text.push_str("tools:\n");
+    for at in 0..CIRCLED {
+        let _ = write!(text, "  t{at}: {{agent: a{at}, description: agent {at}}}\n");
+    }
+    text.push_str("model_profiles:\n  quick: {provider: simulated, replies: [x]}\n");
+    std::fs::write(folder.path().join("circles.yaml"), text).expect("a file");
+    let mut took = Figures::default();
+    for _ in 0..ROUNDS {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ensemble"));
+        command
+            .args(["validate", "--quiet", "circles.yaml"])
+            .stderr(Stdio::null());
+        let (wall, ended) = time(|| quiet(command, folder.path()).status().expect("it starts"));
+        assert_eq!(ended.code(), Some(2), "a circle of tools is an error");
+        took.add(micros(wall) / 1e6);
+    }
+    show(&format!("{CIRCLED} agents as each other's tools"), &took, "s", "");
 }
 
 fn throughput(folder: &Path) {
