@@ -40,15 +40,15 @@ fn circles() {
     for at in 0..CIRCLED {
         let others = (0..CIRCLED).filter(|other| *other != at);
         let others: Vec<String> = others.map(|other| format!("t{other}")).collect();
-        let _ = write!(
+        let _ = writeln!(
             text,
-            "  - {{name: a{at}, model_profile: quick, prompt: x, tools: [{}]}}\n",
+            "  - {{name: a{at}, model_profile: quick, prompt: x, tools: [{}]}}",
             others.join(", ")
         );
     }
     text.push_str("tools:\n");
     for at in 0..CIRCLED {
-        let _ = write!(text, "  t{at}: {{agent: a{at}, description: agent {at}}}\n");
+        let _ = writeln!(text, "  t{at}: {{agent: a{at}, description: agent {at}}}");
     }
     text.push_str("model_profiles:\n  quick: {provider: simulated, replies: [x]}\n");
     std::fs::write(folder.path().join("circles.yaml"), text).expect("a file");
