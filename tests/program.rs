@@ -81,6 +81,7 @@ mod program {
     mod sub_ensembles;
     mod substitutes;
     mod telemetry;
+    mod testing_coverage;
     mod testing_ensembles;
     mod testing_live;
     mod testing_mutants;
@@ -95,6 +96,7 @@ mod program {
     mod ui;
     mod ui_chat;
     mod ui_design;
+    mod ui_server;
     mod unwritten;
     mod validating;
 }

@@ -5,7 +5,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests start programs")]
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -32,15 +32,21 @@ agents:
   - {name: two, script: n.rhai, depends_on: [one], conversation: {max_turns: 5000}}
 ";
 
+/// The packages of the browser; without them it says so.
+pub(super) fn modules() -> Option<PathBuf> {
+    let modules = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/browser/node_modules");
+    if modules.join("playwright-core").is_dir() {
+        return Some(modules);
+    }
+    let told = "skipped: tests/install.sh browser installs what this test needs";
+    let _ = writeln!(std::io::stderr(), "{told}");
+    None
+}
+
 #[test]
 fn a_person_uses_the_page() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let modules = root.join("target/browser/node_modules");
-    if !modules.join("playwright-core").is_dir() {
-        let told = "skipped: tests/install.sh browser installs what this test needs";
-        let _ = writeln!(std::io::stderr(), "{told}");
-        return;
-    }
+    let Some(modules) = modules() else { return };
     let workspace = Workspace::new();
     for (name, text) in [("markup", MARKUP), ("gate", GATE), ("long", LONG)] {
         workspace.write(&format!("ensembles/{name}.yaml"), text);

@@ -5,7 +5,6 @@
 
 #![expect(clippy::disallowed_methods, reason = "tests start programs")]
 
-use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
@@ -35,12 +34,9 @@ const THIRD: &str = "
 #[test]
 fn a_person_edits_an_ensemble() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let modules = root.join("target/browser/node_modules");
-    if !modules.join("playwright-core").is_dir() {
-        let told = "skipped: tests/install.sh browser installs what this test needs";
-        let _ = writeln!(std::io::stderr(), "{told}");
+    let Some(modules) = super::browser::modules() else {
         return;
-    }
+    };
     let workspace = Workspace::new();
     workspace.write("ensembles/design.yaml", TEXT);
     workspace.write("ensembles/one.rhai", "#{ n: execution, word: \"yes\" }");
