@@ -14,6 +14,7 @@ mod program {
     mod bad_input;
     mod batch;
     mod cache;
+    mod called_tools;
     mod chat;
     mod check;
     mod checking_scripts;

@@ -188,7 +188,7 @@ fn choices(ensemble: &Ensemble) -> Vec<ModelChoice> {
                 Some(Responses::Profile(name)) => vec![ModelChoice::Profile(name.clone())],
                 _ => Vec::new(),
             },
-            AgentKind::Script { .. } | AgentKind::Ensemble { .. } => Vec::new(),
+            AgentKind::Script { .. } | AgentKind::Ensemble { .. } | AgentKind::Tool { .. } => Vec::new(),
         }
     };
     ensemble.agents.iter().flat_map(|agent| choices(&agent.kind)).collect()

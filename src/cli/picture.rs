@@ -54,6 +54,7 @@ fn node(agent: &Agent, caps: &HashMap<&str, u32>) -> Node {
             AgentKind::Llm(_) => Shape::Llm,
             AgentKind::Input(_) => Shape::Input,
             AgentKind::Ensemble { .. } => Shape::Ensemble,
+            AgentKind::Tool { .. } => Shape::Tool,
         },
         is_stack: agent.for_each.is_some(),
         notes,

@@ -122,7 +122,8 @@ pub enum FailureKind {
     Reported,
     /// The model or its provider failed.
     Model,
-    /// The model refused to answer, or a content filter stopped it.
+    /// The model refused to answer, or a content filter stopped it. Also: an agent's tool was not permitted, or must not be
+    /// called again.
     Refusal,
     /// The reply of the model was cut off at its token limit, or the token budget of the run is used up.
     MaxTokens,

@@ -29,7 +29,7 @@ use crate::review::check_trust;
 use crate::sandboxes::sandbox;
 use crate::secrets::learn;
 use crate::stand_ins::StandIns;
-use crate::tools::toolset_of;
+use crate::tools::{called_tool, toolset_of};
 
 /// Runners in declaration order, and whose model is simulated.
 #[derive(Default)]
@@ -210,6 +210,7 @@ impl Maker<'_> {
                 let runner = SubEnsembleRunner::agent(inner.conversations, inputs);
                 (Arc::new(runner), inner.simulated)
             }
+            AgentKind::Tool { used, arguments } => (called_tool(agent, used, arguments, parts)?, false),
         })
     }
 }

@@ -265,7 +265,7 @@ impl Around for Folder<'_> {
                 AgentKind::Script { script, .. } => self.script(script, route.key("script").value()),
                 AgentKind::Ensemble { ensemble, .. } => self.ensemble(ensemble, route.key("ensemble").value()),
                 AgentKind::Llm(llm) => self.program(llm, &route),
-                AgentKind::Input(_) => None,
+                AgentKind::Input(_) | AgentKind::Tool { .. } => None,
             }
         };
         let of_tool = |(name, tool): &(Arc<str>, Tool)| self.tool(tool, &Tool::route(name));

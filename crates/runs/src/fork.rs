@@ -409,7 +409,7 @@ fn is_answered(plan: &Plan, kind: &AgentKind, name: &str, answers: &Answers) -> 
     match kind {
         AgentKind::Input(_) => answers.agents().any(|answered| *answered == *name),
         AgentKind::Ensemble { .. } => answers.agents().any(is_inside),
-        AgentKind::Script { .. } | AgentKind::Llm(_) => false,
+        AgentKind::Script { .. } | AgentKind::Llm(_) | AgentKind::Tool { .. } => false,
     }
 }
 

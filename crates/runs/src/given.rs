@@ -64,7 +64,7 @@ impl Asking {
         let holds_ensembles = match &agent.kind {
             AgentKind::Ensemble { .. } => true,
             AgentKind::Llm(llm) => !llm.tools.is_empty(),
-            AgentKind::Script { .. } | AgentKind::Input(_) => false,
+            AgentKind::Script { .. } | AgentKind::Input(_) | AgentKind::Tool { .. } => false,
         };
         if holds_ensembles {
             self.is_open.store(true, Ordering::Relaxed);

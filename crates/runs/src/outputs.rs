@@ -26,7 +26,7 @@ pub(crate) fn written(
         AgentKind::Input(input) if !input.choices.is_empty() && input.responses.is_none() => {
             Some(of_texts(input.choices.iter().chain(&input.default)))
         }
-        AgentKind::Input(_) | AgentKind::Script { .. } | AgentKind::Ensemble { .. } => None,
+        AgentKind::Input(_) | AgentKind::Script { .. } | AgentKind::Ensemble { .. } | AgentKind::Tool { .. } => None,
     }
 }
 

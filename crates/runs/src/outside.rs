@@ -20,6 +20,7 @@ pub(crate) fn needed(agent: &Agent, parts: &Parts<'_>) -> Option<String> {
             responses: Some(Responses::Profile(profile)),
             ..
         }) => model(&ModelChoice::Profile(profile.clone()), parts),
+        AgentKind::Tool { used, .. } => Some(format!("the MCP server `{}`", used.tool)),
         AgentKind::Input(_) | AgentKind::Ensemble { .. } => None,
     }
 }

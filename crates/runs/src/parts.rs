@@ -272,6 +272,7 @@ impl Unready {
             },
             AgentKind::Input(_) => "input",
             AgentKind::Ensemble { .. } => "ensemble",
+            AgentKind::Tool { .. } => "tool",
         };
         let mut finding = Finding::error(
             self.code,

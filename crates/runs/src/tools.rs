@@ -5,11 +5,12 @@ use std::sync::Arc;
 use ensemble_agents::agent::script;
 use ensemble_agents::agent::sub_ensemble::SubEnsembleRunner;
 use ensemble_agents::agent::tool::mcp::Address;
-use ensemble_agents::agent::tool::{ToolRunner, Toolset};
+use ensemble_agents::agent::tool::{CalledToolOptions, CalledToolRunner, ToolRunner, Toolset};
 use ensemble_core::runner::Runner;
 use serde_json::Value;
 
-use ensemble_language::ensemble::{Agent, AgentKind, Llm, McpServer, Permission, Tool, ToolKind};
+use ensemble_language::data::JsonMap;
+use ensemble_language::ensemble::{Agent, AgentKind, Llm, McpServer, Permission, Tool, ToolKind, ToolUse};
 
 use crate::parts::{OpenInner, Parts, Unready};
 use crate::sandboxes::sandbox;
@@ -64,6 +65,29 @@ pub(crate) fn toolset_of(
     })
 }
 
+/// The runner of an agent that calls one tool of a server.
+///
+/// # Errors
+/// The server cannot be made ready, or a text of the arguments is not a template.
+pub(crate) fn called_tool(
+    agent: &Agent,
+    used: &ToolUse,
+    arguments: &JsonMap,
+    parts: &Parts<'_>,
+) -> Result<Arc<dyn Runner>, Unready> {
+    let declared = parts.prepared.plan.ensemble().tool(&used.tool);
+    let Some((tool, ToolKind::Mcp(server))) = declared.map(|tool| (tool, &tool.kind)) else {
+        return Err(Unready::new(format!("there is no MCP server `{}`", used.tool)));
+    };
+    let address = address(server, parts).map_err(|error| error.of_tool(&used.tool))?;
+    let options = CalledToolOptions {
+        server: parts.shared.servers.at(address),
+        permissions: parts.shared.permissions.clone(),
+        live_output: parts.shared.live_output.clone(),
+    };
+    Ok(Arc::new(CalledToolRunner::new(agent, used, tool, arguments, options)?))
+}
+
 /// A tool's runner.
 struct MadeTool {
     runner: ToolRunner,
@@ -116,7 +140,10 @@ fn tool_runner(
                 name: performing.name.clone(),
                 config: Arc::new(performing.config.clone()),
                 timeout: performing.timeout,
-                goes_on: matches!(performing.kind, AgentKind::Llm(_) | AgentKind::Ensemble { .. }),
+                goes_on: matches!(
+                    performing.kind,
+                    AgentKind::Llm(_) | AgentKind::Ensemble { .. } | AgentKind::Tool { .. }
+                ),
                 runner,
             };
             plain(tool_runner)
@@ -135,7 +162,7 @@ fn tool_runner(
 }
 
 /// The server's address, with what the environment adds.
-fn address(server: &McpServer, parts: &Parts<'_>) -> Result<Address, Unready> {
+pub(crate) fn address(server: &McpServer, parts: &Parts<'_>) -> Result<Address, Unready> {
     Ok(match server {
         McpServer::Command {
             command,

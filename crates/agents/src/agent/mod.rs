@@ -12,6 +12,7 @@ pub mod dialogue;
 #[cfg(test)]
 mod fixtures;
 pub mod for_each;
+mod given_values;
 pub mod inner_inputs;
 pub mod input;
 pub mod llm;

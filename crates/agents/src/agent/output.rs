@@ -62,7 +62,7 @@ pub fn reported(output: &JsonMap) -> Option<String> {
     Some(match output.get("error") {
         Some(Value::String(error)) if !error.trim().is_empty() => error.clone(),
         None | Some(Value::Null | Value::String(_)) => {
-            "the script reported `\"success\": false` without an `error` that says why".to_owned()
+            "the output says `\"success\": false` without an `error` that says why".to_owned()
         }
         Some(other) => other.to_string(),
     })

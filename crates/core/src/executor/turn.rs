@@ -268,7 +268,7 @@ impl Executor<'_> {
         let stopwatch = running.stopwatch.inside();
         let mut execution = execution(plan, state, slot, stopwatch.clone());
         let has_parts = plan.agent(agent).for_each.is_some();
-        if has_parts || matches!(plan.agent(agent).kind, AgentKind::Llm(_)) {
+        if has_parts || matches!(plan.agent(agent).kind, AgentKind::Llm(_) | AgentKind::Tool { .. }) {
             let running = running.records.get_or_insert_with(Records::new);
             execution.records = records(&started, slot, running).with_permitted(state.permitted().clone());
             if has_parts {

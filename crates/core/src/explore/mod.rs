@@ -247,15 +247,14 @@ fn besides(plan: &Plan, world: &World, budget: Budget<'_>) -> Vec<UnexploredOutc
 
 /// Whether a call of a tool by the agent can wait for a person who permits it.
 fn asks_for_permission(ensemble: &Ensemble, agent: &Agent) -> bool {
-    let AgentKind::Llm(llm) = &agent.kind else { return false };
     let asks = |acp: &Acp| {
         AcpToolKind::ALL
             .iter()
             .any(|(_, kind)| acp.permission(*kind) == Permission::Ask)
     };
-    let of_acp = llm.acp().is_some_and(|acp| asks(acp));
-    of_acp
-        || llm.tools.iter().any(|used| {
+    let is_asking_acp = matches!(&agent.kind, AgentKind::Llm(llm) if llm.acp().is_some_and(|acp| asks(acp)));
+    is_asking_acp
+        || agent.kind.tools().iter().any(|used| {
             let tool = ensemble.tool(&used.tool);
             tool.is_some_and(|tool| tool.permission == Permission::Ask)
         })

@@ -210,7 +210,7 @@ fn costs_tokens(agent: &Agent) -> bool {
     match &agent.kind {
         AgentKind::Llm(_) | AgentKind::Ensemble { .. } => true,
         AgentKind::Input(input) => matches!(input.responses, Some(Responses::Profile(_))),
-        AgentKind::Script { .. } => false,
+        AgentKind::Script { .. } | AgentKind::Tool { .. } => false,
     }
 }
 

@@ -30,7 +30,7 @@ pub(super) fn check(ensemble: &Ensemble, profiles: &Known<'_>) -> Vec<Finding> {
             let mend = Mend::probable("remove `config`", Change::Remove(route.clone()));
             Finding::warning(codes::UNREAD_CONFIG, route.as_key(), message)
                 .mend(mend)
-                .help("write `{{ parameters.KEY }}` in its prompt, or remove `config`; settings of the model belong to its profile")
+                .help("write `{{ parameters.KEY }}` in its prompt or its `arguments`, or remove `config`; settings of the model belong to its profile")
         })
         .collect()
 }
@@ -59,6 +59,7 @@ fn may_use_config(agent: &Agent, profiles: &Known<'_>) -> bool {
             Some(Responses::Script(_)) => return true,
             Some(Responses::List(_)) | None => None,
         },
+        AgentKind::Tool { .. } => None,
     };
     let own = templates(agent, &crate::source::Route::root());
     own.iter().any(|(text, _)| may_use(text))

@@ -136,7 +136,7 @@ pub(super) fn named(ensemble: &Ensemble) -> impl Iterator<Item = (&str, At)> {
                 )),
                 _ => None,
             },
-            AgentKind::Script { .. } | AgentKind::Ensemble { .. } => None,
+            AgentKind::Script { .. } | AgentKind::Ensemble { .. } | AgentKind::Tool { .. } => None,
         }
     });
     let fallbacks = ensemble.model_profiles.iter().filter_map(|(name, profile)| {

@@ -87,7 +87,7 @@ fn of_agents<'e>(graph: &Graph<'e>, script: &dyn Fn(&str) -> Option<Arc<ScriptTe
                     by_name.entry((script.as_str(), true)).or_default().push(at);
                 }
             }
-            AgentKind::Llm(_) | AgentKind::Ensemble { .. } => {}
+            AgentKind::Llm(_) | AgentKind::Ensemble { .. } | AgentKind::Tool { .. } => {}
         }
     }
     let of_tools: HashSet<&str> = graph.ensemble.agent_tools().map(|(_, agent)| &**agent).collect();

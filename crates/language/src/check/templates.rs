@@ -68,6 +68,13 @@ pub(super) fn templates<'a>(agent: &'a Agent, route: &Route) -> Vec<(&'a str, Ro
             }
             found
         }
+        AgentKind::Tool { arguments, .. } => {
+            let mut found = Vec::new();
+            for (name, value) in arguments {
+                texts(value, route.key("arguments").key(name.as_str()), &mut found);
+            }
+            found
+        }
         AgentKind::Script { .. } => Vec::new(),
     }
 }

@@ -1,5 +1,5 @@
-//! Tools that form a cycle with the agent that calls them, tools that no agent uses, and tools that never run side by
-//! side.
+//! Tools that form a cycle with the agent that calls them, tools that no agent uses, denied tools that an agent calls, and
+//! tools that never run side by side.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -7,7 +7,7 @@ use petgraph::algo::tarjan_scc;
 use petgraph::graph::{DiGraph, NodeIndex};
 
 use crate::diagnostic::Finding;
-use crate::ensemble::{Agent, AgentKind, Ensemble, Llm, Tool, ToolKind, ToolUse};
+use crate::ensemble::{Agent, AgentKind, Ensemble, Llm, Permission, Tool, ToolKind, ToolUse};
 use crate::fix::{Change, Mend};
 use crate::loader::codes;
 use crate::source::At;
@@ -17,12 +17,13 @@ const CIRCLES_OF_A_GROUP: usize = 5;
 /// The highest number of agents of a cycle that are named.
 const SHOWN: usize = 12;
 
-/// Reports errors for agents that are, directly or over other agents, their own tools; a hint for each unused tool; and a
+/// Reports errors for agents that are, directly or over other agents, their own tools, or that call a denied tool; a hint for each unused tool; and a
 /// warning for each `max_parallel_tools` that exclusive tools leave without effect.
 pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
     let mut findings = circles(ensemble);
     findings.extend(unused(ensemble));
     findings.extend(idle_parallel(ensemble));
+    findings.extend(denied(ensemble));
     findings
 }
 
@@ -176,13 +177,35 @@ fn idle_parallel(ensemble: &Ensemble) -> Vec<Finding> {
     findings
 }
 
+/// Agents that consist of a call which is never permitted.
+fn denied(ensemble: &Ensemble) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (at, agent) in ensemble.agents.iter().enumerate() {
+        let AgentKind::Tool { used, .. } = &agent.kind else {
+            continue;
+        };
+        let tool = ensemble.tool(&used.tool);
+        if tool.is_some_and(|tool| tool.permission == Permission::Deny) {
+            let message = format!(
+                "`{}` can never run, because `{}` has `permission: deny`",
+                agent.name, used.tool
+            );
+            let place = Tool::route(&used.tool).key("permission").value();
+            findings.push(
+                Finding::error(codes::DENIED_TOOL, Agent::route(at).key("tool").value(), message)
+                    .also(place, "denied here")
+                    .help("write `permission: ask` or `permission: allow` at the server, or remove the agent"),
+            );
+        }
+    }
+    findings
+}
+
 fn unused(ensemble: &Ensemble) -> Vec<Finding> {
     let mut used: HashMap<&str, bool> = ensemble.tools.iter().map(|(name, _)| (&**name, false)).collect();
     for agent in &ensemble.agents {
-        if let AgentKind::Llm(llm) = &agent.kind {
-            for one in &llm.tools {
-                used.insert(&one.tool, true);
-            }
+        for one in agent.kind.tools() {
+            used.insert(&one.tool, true);
         }
     }
     let idle = ensemble.tools.iter().filter(|(name, _)| !used[&**name]);
@@ -190,7 +213,7 @@ fn unused(ensemble: &Ensemble) -> Vec<Finding> {
         let message = format!("no agent uses the tool `{name}`");
         Finding::hint(codes::UNUSED_TOOL, Tool::route(name).as_key(), message)
             .mend(Mend::probable("remove the tool", Change::Remove(Tool::route(name))))
-            .help("add the tool to the `tools` of an agent that calls a model")
+            .help("add the tool to the `tools` of an agent that calls a model; a tool of an MCP server can be the `tool` of an agent")
     })
     .collect()
 }

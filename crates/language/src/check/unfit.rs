@@ -18,7 +18,7 @@ pub(super) fn check(graph: &Graph<'_>, profiles: &Known<'_>, ask: &Ask<'_>) -> V
         let of = match agent.kind {
             AgentKind::Input(_) => continue,
             AgentKind::Llm(_) => ask(agent).filter(|_| !has_fallback(agent, profiles)),
-            AgentKind::Script { .. } | AgentKind::Ensemble { .. } => ask(agent),
+            AgentKind::Script { .. } | AgentKind::Ensemble { .. } | AgentKind::Tool { .. } => ask(agent),
         };
         let Some(of) = of.filter(|of| !of.is_any() && !of.is_never()) else {
             continue;
@@ -76,6 +76,7 @@ fn mismatch(agent: &Agent, at: usize, of: &Type) -> Option<Finding> {
     }
     let what = match agent.kind {
         AgentKind::Llm(_) => "none of the prepared replies matches it",
+        AgentKind::Tool { .. } => "no result of its tool matches it",
         AgentKind::Ensemble { .. } => "the result of the inner ensemble never matches it",
         _ => "no output of its script matches it",
     };

@@ -75,7 +75,7 @@ fn texts(
                 Some(Responses::Profile(name)) => models.push(&**name),
                 Some(Responses::List(_)) | None => {}
             },
-            AgentKind::Ensemble { .. } => {}
+            AgentKind::Ensemble { .. } | AgentKind::Tool { .. } => {}
         }
     }
     scripts.extend(graph.ensemble.tools.iter().filter_map(|(_, tool)| match &tool.kind {

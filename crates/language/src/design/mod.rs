@@ -30,7 +30,7 @@ pub enum Command {
     AddAgent {
         /// Its name.
         name: String,
-        /// The key that says what it is: `script`, `model`, `model_profile`, `input`, `ensemble` or `acp`.
+        /// The key that says what it is: `script`, `model`, `model_profile`, `input`, `ensemble`, `acp` or `tool`.
         kind: String,
         /// The value of that key; of `input`, the question.
         value: String,

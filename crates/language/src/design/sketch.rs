@@ -7,7 +7,7 @@ use crate::loader::outline;
 use crate::source::{Source, Span};
 
 /// The keys that say what an agent is.
-pub(super) const KINDS: [&str; 6] = ["script", "model", "model_profile", "input", "ensemble", "acp"];
+pub(super) const KINDS: [&str; 7] = ["script", "model", "model_profile", "input", "ensemble", "acp", "tool"];
 
 /// An agent of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]

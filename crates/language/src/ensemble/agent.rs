@@ -40,7 +40,7 @@ pub struct Agent {
     pub sandbox: Option<Arc<Sandbox>>,
 }
 
-/// The four kinds of agent.
+/// The kinds of agent.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AgentKind {
     /// A child process, or a Rhai script inside this one.
@@ -63,6 +63,24 @@ pub enum AgentKind {
         /// What the inner conversation is given by name; texts, also inside lists and maps, are templates.
         inputs: JsonMap,
     },
+    /// One tool of an MCP server, which is called without a model; its result is this agent's output.
+    Tool {
+        /// The server and its tool, which is always given.
+        used: ToolUse,
+        /// The arguments of the call; texts, also inside lists and maps, are templates.
+        arguments: JsonMap,
+    },
+}
+
+impl AgentKind {
+    /// The tools that an execution may call: those of a model, or the only one of an agent with `tool`.
+    pub fn tools(&self) -> &[ToolUse] {
+        match self {
+            Self::Llm(llm) => &llm.tools,
+            Self::Tool { used, .. } => std::slice::from_ref(used),
+            Self::Script { .. } | Self::Input(_) | Self::Ensemble { .. } => &[],
+        }
+    }
 }
 
 /// The data that only LLM agents have.
@@ -320,6 +338,7 @@ impl Agent {
             AgentKind::Llm(_) => "llm",
             AgentKind::Input(_) => "input",
             AgentKind::Ensemble { .. } => "ensemble",
+            AgentKind::Tool { .. } => "tool",
         }
     }
 

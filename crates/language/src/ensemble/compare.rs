@@ -31,7 +31,7 @@ impl Ensemble {
                 Some(Responses::Profile(name)) => Some(name),
                 _ => None,
             },
-            AgentKind::Script { .. } | AgentKind::Ensemble { .. } => None,
+            AgentKind::Script { .. } | AgentKind::Ensemble { .. } | AgentKind::Tool { .. } => None,
         };
         let mut found = Vec::new();
         // This also ends a cycle of fallbacks.

@@ -14,24 +14,26 @@ use crate::diagnostic::Finding;
 use crate::source::At;
 
 /// The keys that say what an agent runs, each with the agent's `type`.
-const CHOOSERS: [(&str, &str); 6] = [
+const CHOOSERS: [(&str, &str); 7] = [
     ("script", "script"),
     ("model_profile", "llm"),
     ("model", "llm"),
     ("input", "input"),
     ("ensemble", "ensemble"),
     ("acp", "acp"),
+    ("tool", "tool"),
 ];
 
 /// The keys that only agents of these types have.
-const OF_SOME_KINDS: [(&str, &[&str]); 12] = [
-    ("for_each", &["script", "llm", "ensemble", "acp"]),
+const OF_SOME_KINDS: [(&str, &[&str]); 13] = [
+    ("for_each", &["script", "llm", "ensemble", "acp", "tool"]),
     ("env", &["script"]),
     ("prompt", &["llm", "ensemble", "acp"]),
     ("system_prompt", &["llm", "acp"]),
     ("permissions", &["acp"]),
     ("attachments", &["llm"]),
     ("inputs", &["ensemble"]),
+    ("arguments", &["tool"]),
     ("tools", &["llm"]),
     ("max_iterations", &["llm"]),
     ("max_parallel_tools", &["llm"]),

@@ -55,6 +55,10 @@ fn of_agent(ensemble: &Ensemble, agent: &Agent) -> Reading {
                 ..Reading::default()
             }
         }
+        AgentKind::Tool { arguments, .. } => Reading {
+            history: all_if(arguments.values().any(some_text_uses_history)),
+            ..Reading::default()
+        },
     }
 }
 

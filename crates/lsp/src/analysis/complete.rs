@@ -175,6 +175,13 @@ fn values(view: &View<'_>, route: &Route, offset: usize) -> Vec<Completion> {
             let providers = std::iter::once(SIMULATED).chain(PROVIDERS.iter().map(|provider| provider.name));
             return names(providers.map(|name| format!("{name}/")), Kind::Word, span);
         }
+        Some("tool") => {
+            let servers = view.keys_under("tools").into_iter().filter(|name| {
+                let entry = view.document.as_ref().and_then(|document| document.root().get("tools"));
+                entry.and_then(|tools| tools.get(name)?.get("mcp")).is_some()
+            });
+            return names(servers.map(|name| format!("{name}.")), Kind::Name, span);
+        }
         Some("tools.*") => return names(view.keys_under("tools"), Kind::Name, span),
         _ => {}
     }

@@ -186,6 +186,11 @@ fn kind_of(agent: &Agent) -> String {
             ModelChoice::Acp(acp) => format!("the external agent `{}`", acp.program.shown()),
         },
         AgentKind::Input(_) => "a person who is asked".to_owned(),
+        AgentKind::Tool { used, .. } => format!(
+            "the tool `{}` of the MCP server `{}`, called without a model",
+            used.member.as_deref().unwrap_or_default(),
+            used.tool
+        ),
         AgentKind::Ensemble { ensemble, .. } => format!("the ensemble `{ensemble}`"),
     }
 }

@@ -143,7 +143,7 @@ pub(super) fn dependencies(agent: &Node) -> Vec<&str> {
 }
 
 /// The keys of an agent of which it has exactly one.
-pub(super) const KINDS: [&str; 6] = ["script", "model_profile", "model", "input", "ensemble", "acp"];
+pub(super) const KINDS: [&str; 7] = ["script", "model_profile", "model", "input", "ensemble", "acp", "tool"];
 
 /// The number of the agent in which a route ends.
 pub(super) fn agent_of(route: &Route) -> Option<usize> {

@@ -73,6 +73,6 @@ fn of_agent<'a>(agent: &'a Agent, route: &Route) -> Option<(&'a str, At)> {
             Strategy::Custom(path) => Some((path, route.key("context_window").key("strategy").key("custom").value())),
             _ => None,
         },
-        AgentKind::Script { .. } | AgentKind::Ensemble { .. } => None,
+        AgentKind::Script { .. } | AgentKind::Ensemble { .. } | AgentKind::Tool { .. } => None,
     }
 }

@@ -98,7 +98,10 @@ impl OpenExecution {
         match event {
             Event::ReplyReceived(reply) => {
                 let key = key(&reply.within);
-                self.chat(&key, &reply.iteration, fold.now, None, fold, ended);
+                // An agent that calls a tool without a model has no request.
+                if !reply.iteration.messages.is_empty() {
+                    self.chat(&key, &reply.iteration, fold.now, None, fold, ended);
+                }
                 self.announce(&key, &reply.iteration);
             }
             Event::RequestStopped(stopped) => {

@@ -4,6 +4,7 @@
 //! [`ToolPermissions`] decides whether the call is permitted.
 
 mod agent;
+mod called;
 mod ensemble;
 mod gate;
 pub mod mcp;
@@ -21,6 +22,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+pub use self::called::{CalledToolOptions, CalledToolRunner};
 use self::gate::Gates;
 use self::mcp::Server;
 #[cfg(feature = "acp")]

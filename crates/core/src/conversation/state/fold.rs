@@ -511,6 +511,6 @@ fn remembers(plan: &Plan, id: AgentId) -> bool {
         AgentKind::Llm(llm) => llm.memory == Memory::Conversation,
         // This finds answers again that a model gave instead of a person.
         AgentKind::Input(_) => true,
-        AgentKind::Script { .. } | AgentKind::Ensemble { .. } => false,
+        AgentKind::Script { .. } | AgentKind::Ensemble { .. } | AgentKind::Tool { .. } => false,
     }
 }

@@ -51,7 +51,9 @@ impl ConversationState {
     pub fn past(&self, id: AgentId) -> Past {
         let count = match &self.plan.agent(id).kind {
             AgentKind::Llm(_) | AgentKind::Input(_) => usize::MAX,
-            AgentKind::Script { .. } | AgentKind::Ensemble { .. } => self.plan.reading(id).history,
+            AgentKind::Script { .. } | AgentKind::Ensemble { .. } | AgentKind::Tool { .. } => {
+                self.plan.reading(id).history
+            }
         };
         match count {
             0 => Past::default(),

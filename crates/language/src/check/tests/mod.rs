@@ -129,6 +129,28 @@ fn tools_that_lead_back_and_tools_that_nobody_uses() {
 }
 
 #[test]
+fn tools_that_agents_call_without_a_model() {
+    let agents = "- {name: a, tool: wiki.search, arguments: {q: '{{ input }}'}}\n";
+    let template = "- {name: a, tool: wiki.search, arguments: {q: ['{{ nobody }}']}}\n";
+    let server = |more: &str| format!("tools: {{wiki: {{mcp: {{command: w}}{more}}}}}\n");
+    let rows: Vec<(String, Vec<&str>)> = vec![
+        (format!("{agents}{}", server("")), vec![]),
+        (
+            format!("{agents}{}", server(", permission: deny")),
+            vec!["E092 3:19 `a` can never run, because `wiki` has `permission: deny`"],
+        ),
+        (format!("{template}{}", server("")), vec!["E044 3:52 "]),
+    ];
+    for (agents, expected) in rows {
+        let found = shown(&agents);
+        assert_eq!(found.len(), expected.len(), "{agents}\n{found:?}");
+        for (found, expected) in found.iter().zip(expected) {
+            assert!(found.starts_with(expected), "{agents}\n{found}");
+        }
+    }
+}
+
+#[test]
 fn circles_that_none_can_enter() {
     let rows: &[(&str, &[&str])] = &[
         (

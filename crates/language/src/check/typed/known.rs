@@ -65,7 +65,9 @@ pub(super) fn output_of_part(agent: &Agent, ask: &Ask<'_>) -> Type {
             Some(of) => with_response(&of),
             None => ask(agent).unwrap_or_default(),
         },
-        AgentKind::Script { .. } | AgentKind::Ensemble { .. } => of_schema().or_else(|| ask(agent)).unwrap_or_default(),
+        AgentKind::Script { .. } | AgentKind::Ensemble { .. } | AgentKind::Tool { .. } => {
+            of_schema().or_else(|| ask(agent)).unwrap_or_default()
+        }
     }
 }
 

@@ -29,6 +29,7 @@ const CHOOSERS: &[(&str, Kind)] = &[
     ("input", Kind::Input),
     ("ensemble", Kind::Ensemble),
     ("acp", Kind::Acp),
+    ("tool", Kind::Tool),
 ];
 
 const KINDS: &[(&str, Kind)] = &[
@@ -37,6 +38,7 @@ const KINDS: &[(&str, Kind)] = &[
     ("input", Kind::Input),
     ("ensemble", Kind::Ensemble),
     ("acp", Kind::Acp),
+    ("tool", Kind::Tool),
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +48,7 @@ enum Kind {
     Input,
     Ensemble,
     Acp,
+    Tool,
 }
 
 impl Kind {
@@ -146,6 +149,8 @@ pub(super) fn defaults(at: &Cursor<'_>, names: &Names<'_>, tools: &Tools<'_>, fi
     fields.read("permissions", findings, acp::permissions);
     fields.read("attachments", findings, attachments);
     fields.read("inputs", findings, inputs::given);
+    fields.read("tool", findings, |at, findings| tools.called(at, findings));
+    fields.read("arguments", findings, json::map);
     fields.read("tools", findings, |at, findings| tools.uses(at, findings));
     fields.read("env", findings, tool::env);
     for key in ["max_iterations", "max_parallel_tools"] {
@@ -182,7 +187,10 @@ fn kind(fields: &Fields<'_>, tools: &Tools<'_>, findings: &mut Findings) -> Opti
         let place = |key: &str| fields.at.route().key(key).as_key();
         let message = format!("{} has both `{key}` and `{other}`", title(fields));
         let finding = Finding::error(codes::TWO_KINDS, place(other), message).also(place(key), "the first");
-        findings.push(finding.help("an agent must run exactly one thing: keep one of the two keys"));
+        findings.push(finding.help(match (*kind, *other) {
+            (Kind::Llm, "tool") => "the tools that a model may call are a list: write `tools: [name]`",
+            _ => "an agent must run exactly one thing: keep one of the two keys",
+        }));
     }
     if let Some(declared) = declared.filter(|declared| declared != kind) {
         let at = fields.at.route().key("type").value();
@@ -226,6 +234,15 @@ fn kind(fields: &Fields<'_>, tools: &Tools<'_>, findings: &mut Findings) -> Opti
         let finding = not_for_kind(fields.at.route().key("permissions"), message);
         findings.push(finding.help("this key is only allowed for agents with `acp`; tools have a `permission` each"));
     }
+    if chosen.len() == 1 && *kind != Kind::Tool && fields.get("arguments").is_some() {
+        let message = format!("`arguments` is not allowed for an agent of type {}", kind.word());
+        let finding = not_for_kind(fields.at.route().key("arguments"), message);
+        findings.push(finding.help(match kind {
+            Kind::Ensemble => "an agent with an `ensemble` gives values by name with `inputs`",
+            Kind::Script => "a script receives the `config` of its agent as `parameters`",
+            _ => "this key is only allowed for agents with a `tool`",
+        }));
+    }
     let at = fields.get(key)?;
     match kind {
         Kind::Script => {
@@ -249,6 +266,16 @@ fn kind(fields: &Fields<'_>, tools: &Tools<'_>, findings: &mut Findings) -> Opti
         }
         Kind::Input => input::read(&at, findings).map(AgentKind::Input),
         Kind::Acp => external(fields, &at, findings),
+        Kind::Tool => {
+            let arguments = match fields.get("arguments") {
+                Some(at) => json::map(&at, findings),
+                None => Some(JsonMap::new()),
+            };
+            Some(AgentKind::Tool {
+                used: tools.called(&at, findings)?,
+                arguments: arguments?,
+            })
+        }
         Kind::Llm => llm(fields, &at, *key == "model_profile", tools, findings),
     }
 }
@@ -283,7 +310,7 @@ fn no_kind(fields: &Fields<'_>, declared: Option<Kind>, findings: &mut Findings)
     findings.push(finding.help(match declared {
         Some(Kind::Llm) => "add `model_profile: name` or `model: provider/model`".to_owned(),
         Some(kind) => format!("add `{}: …`", kind.word()),
-        None => "add one of `script`, `model_profile` (or `model`), `input`, `ensemble` or `acp`".to_owned(),
+        None => "add one of `script`, `model_profile` (or `model`), `input`, `ensemble`, `acp` or `tool`".to_owned(),
     }));
 }
 
@@ -322,6 +349,10 @@ fn refuse_llm_fields(fields: &Fields<'_>, kind: Kind, findings: &mut Findings) {
         findings.push(finding.help(match (kind, key) {
             (Kind::Input, "prompt") => "write the question as `input.prompt`",
             (Kind::Script, "prompt") => "a script receives the run's input as `input` and its `config` as `parameters`",
+            (Kind::Tool, "tools") => "an agent with a `tool` calls this one tool and no others",
+            (Kind::Tool, "prompt") => {
+                "an agent with a `tool` has no model: write what the tool receives as `arguments`"
+            }
             (Kind::Acp, _) => "the external agent has a model, tools and limits of its own",
             _ => "this key is only allowed for agents with a `model_profile` or a `model`",
         }));
@@ -341,7 +372,7 @@ fn refuse_history(fields: &Fields<'_>, kind: Kind, findings: &mut Findings) {
         Kind::Llm | Kind::Input | Kind::Acp => {
             "the history is a variable of its templates: write `{{ transcript }}` or `{{ history }}`"
         }
-        Kind::Script | Kind::Ensemble => "this key is only allowed for agents with a `script`",
+        Kind::Script | Kind::Ensemble | Kind::Tool => "this key is only allowed for agents with a `script`",
     }));
 }
 

@@ -313,6 +313,70 @@ impl<'a> Tools<'a> {
         Some(uses)
     }
 
+    /// Reads `tool` of an agent: one tool of an MCP server, as `SERVER.TOOL`.
+    pub(super) fn called(&self, at: &Cursor<'_>, findings: &mut Findings) -> Option<ToolUse> {
+        let name = filled_text(at, findings)?;
+        let (server, member) = match name.split_once('.') {
+            Some((server, member)) => (server, Some(member)),
+            None => (&*name, None),
+        };
+        let member = member.filter(|member| !member.is_empty() && !server.is_empty());
+        let is_server = self.0.get(server);
+        if is_server.is_none() && member.is_some() {
+            findings.push(self.unknown(at, server, true));
+            return None;
+        }
+        if is_server == Some(&false) {
+            let message = format!("`{server}` is not an MCP server");
+            let finding = Finding::error(codes::NOT_A_SERVER, at.value(), message);
+            findings.push(finding.help(match self.servers().next() {
+                Some(_) => format!("only a tool with `mcp` can be called by an agent; these are: {}", self.servers_shown()),
+                None => "only a tool with `mcp` can be called by an agent; write a script as `script`, an agent as a dependency and an ensemble as `ensemble`".to_owned(),
+            }));
+            return None;
+        }
+        let Some(member) = member else {
+            let message = format!("{} does not say which tool of the server is called", quoted(&name));
+            let finding = Finding::error(codes::NO_TOOL_NAME, at.value(), message);
+            findings.push(finding.help(format!(
+                "write `tool: {}.NAME`, with the name that the server gives the tool",
+                if is_server.is_some() { server } else { "SERVER" }
+            )));
+            return None;
+        };
+        Some(ToolUse {
+            tool: server.into(),
+            member: Some(member.into()),
+        })
+    }
+
+    fn servers(&self) -> impl Iterator<Item = &'a str> {
+        self.0
+            .iter()
+            .filter(|(_, is_server)| **is_server)
+            .map(|(name, _)| *name)
+    }
+
+    fn servers_shown(&self) -> String {
+        let mut names: Vec<String> = self.servers().map(|name| format!("`{name}`")).collect();
+        names.sort_unstable();
+        names.join(", ")
+    }
+
+    fn unknown(&self, at: &Cursor<'_>, tool: &str, of_server: bool) -> Finding {
+        let message = match of_server {
+            true => format!("there is no MCP server {}", quoted(tool)),
+            false => format!("there is no tool {}", quoted(tool)),
+        };
+        let finding = Finding::error(codes::UNKNOWN_TOOL, at.value(), message);
+        let known = self.0.iter().filter(|(_, is_server)| **is_server || !of_server);
+        match did_you_mean(tool, known.map(|(name, _)| *name)) {
+            Some(guess) => finding.meant_name(tool, guess),
+            None if of_server => finding.help("define the server under the top-level key `tools`, with `mcp`"),
+            None => finding.help("define the tool under the top-level key `tools`"),
+        }
+    }
+
     fn one(&self, at: &Cursor<'_>, findings: &mut Findings) -> Option<ToolUse> {
         let name = filled_text(at, findings)?;
         let (tool, member) = match name.split_once('.') {
@@ -320,16 +384,7 @@ impl<'a> Tools<'a> {
             None => (&*name, None),
         };
         let Some(is_server) = self.0.get(tool) else {
-            let finding = Finding::error(
-                codes::UNKNOWN_TOOL,
-                at.value(),
-                format!("there is no tool {}", quoted(tool)),
-            );
-            let guess = did_you_mean(tool, self.0.keys().copied());
-            findings.push(match guess {
-                Some(guess) => finding.meant_name(tool, guess),
-                None => finding.help("define the tool under the top-level key `tools`"),
-            });
+            findings.push(self.unknown(at, tool, false));
             return None;
         };
         if member.is_some() && !is_server {

@@ -83,7 +83,7 @@ fn agents() {
         ("type: llm\nscript: x", &["E024 6:11 `type: llm` contradicts `script`"]),
         (
             "type: lmm\nscript: x",
-            &["E016 6:11 expected `script`, `llm`, `input`, `ensemble` or `acp`, found the string 'lmm'"],
+            &["E016 6:11 expected `script`, `llm`, `input`, `ensemble`, `acp` or `tool`, found the string 'lmm'"],
         ),
         (
             "script: x\nprompt: y",
@@ -131,6 +131,20 @@ fn agents() {
         (
             "script: x\npermissions: {edit: ask}",
             &["E025 7:5 `permissions` is not allowed for an agent of type script"],
+        ),
+        ("tool: wiki.search", &["E034 6:11 there is no MCP server 'wiki'"]),
+        ("tool: 3", &["E014 6:11 expected a string"]),
+        (
+            "tool: search",
+            &["E091 6:11 'search' does not say which tool of the server is called"],
+        ),
+        (
+            "script: x\narguments: {a: 1}",
+            &["E025 7:5 `arguments` is not allowed for an agent of type script"],
+        ),
+        (
+            "model: ollama/b\ntool: x",
+            &["E023 7:5 agent 'a' has both `model` and `tool`"],
         ),
         ("script: x\nfan_out: true", &["E011 7:5 `fan_out`"]),
         (
@@ -277,6 +291,31 @@ fn agents() {
     ];
     for (body, expected) in rows {
         check(&agent(body), expected);
+    }
+}
+
+#[test]
+fn tools_without_a_model() {
+    let server = "{mcp: {command: w}}";
+    let script = "{script: w, parameters: {type: object}}";
+    let rows: &[(&str, &str, &[&str])] = &[
+        ("wiki.search", server, &[]),
+        ("wiki.search.all", server, &[]),
+        (
+            "wiki",
+            server,
+            &["E091 2:26 'wiki' does not say which tool of the server is called"],
+        ),
+        ("wiki.", server, &["E091 2:26 'wiki.' does not say which tool"]),
+        ("wkii.search", server, &["E034 2:26 there is no MCP server 'wkii'"]),
+        ("wiki.search", script, &["E090 2:26 `wiki` is not an MCP server"]),
+        ("wiki.search, arguments: [1]", server, &["E014 2:50 expected a map"]),
+    ];
+    for (tool, wiki, expected) in rows {
+        check(
+            &format!("name: e\nagents: [{{name: a, tool: {tool}}}]\ntools: {{wiki: {wiki}}}\n"),
+            expected,
+        );
     }
 }
 
@@ -518,7 +557,7 @@ fn every_help_is_there() {
         (agent("script: 3"), "quote the value: '3'"),
         (
             agent("description: x"),
-            "`script`, `model_profile` (or `model`), `input`, `ensemble` or `acp`",
+            "`script`, `model_profile` (or `model`), `input`, `ensemble`, `acp` or `tool`",
         ),
         (agent("model: ollama/b\nprompt: {{ input }}"), "quote a template"),
     ];

@@ -30,6 +30,7 @@ fn of_node(node: &Node) -> String {
         Shape::Script => ("box", ""),
         Shape::Llm => ("box", "rounded"),
         Shape::External => ("hexagon", ""),
+        Shape::Tool => ("trapezium", ""),
         Shape::Input => ("parallelogram", ""),
         Shape::Ensemble => ("box3d", ""),
     };

@@ -57,6 +57,7 @@ fn body(node: &Node) -> String {
     match node.shape {
         Shape::Script => format!("[\"{inside}\"]"),
         Shape::Llm => format!("([\"{inside}\"])"),
+        Shape::Tool => format!("[/\"{inside}\"\\]"),
         Shape::External => format!("{{{{\"{inside}\"}}}}"),
         Shape::Input => format!("[/\"{inside}\"/]"),
         Shape::Ensemble => format!("[[\"{inside}\"]]"),

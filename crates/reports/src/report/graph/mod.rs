@@ -67,6 +67,8 @@ pub enum Shape {
     External,
     /// A slanted one.
     Input,
+    /// Wide at the bottom, or a plain one: a tool that is called without a model.
+    Tool,
     /// One with double sides.
     Ensemble,
 }
@@ -129,6 +131,7 @@ impl Shape {
             Self::Script => "script",
             Self::Llm => "llm",
             Self::External => "acp",
+            Self::Tool => "tool",
             Self::Input => "input",
             Self::Ensemble => "ensemble",
         }

@@ -45,7 +45,7 @@ impl<'a> Figure<'a> {
         });
         let sides = match self.node.shape {
             Shape::Input | Shape::Ensemble => SLANT,
-            Shape::Script | Shape::Llm | Shape::External => 0.0,
+            Shape::Script | Shape::Llm | Shape::External | Shape::Tool => 0.0,
         };
         let width = widths.fold(64.0, f64::max) + 2.0 * (PADDING.0 + sides);
         let height: f64 = self.lines.iter().map(|(class, _)| height(class)).sum();
@@ -106,7 +106,7 @@ fn outline(shape: Shape, (x, y): (f64, f64), (width, height): Size) -> String {
         format!("<rect {class} x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" rx=\"{corner}\"/>")
     };
     match shape {
-        Shape::Script => rectangle(3.0),
+        Shape::Script | Shape::Tool => rectangle(3.0),
         Shape::Llm | Shape::External => rectangle((height / 2.0).min(22.0)),
         Shape::Input => format!(
             "<path {class} d=\"M{},{y} H{} L{},{} H{x} Z\"/>",

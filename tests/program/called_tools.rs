@@ -1,0 +1,114 @@
+//! Agents that call one tool of an MCP server without a model.
+
+use crate::support::exchange::tool_calls;
+use crate::support::files::read;
+use crate::support::{Outcome, Workspace};
+use serde_json::{Value, json};
+
+/// A workspace whose agent `a` calls this tool of the server `h`; `more`: keys of the server.
+fn workspace(agent: &str, more: &str) -> Workspace {
+    let workspace = Workspace::new();
+    workspace.write("hostile.sh", read("tests/mcp/hostile.sh"));
+    workspace.write(
+        "a.yaml",
+        format!(
+            "name: called\nagents:\n  - {{name: a, {agent}}}\ntools:\n  h: {{timeout_seconds: 3, mcp: {{command: [sh, hostile.sh]}}, {more}}}\n"
+        ),
+    );
+    workspace
+}
+
+fn allowed(agent: &str) -> Workspace {
+    workspace(agent, "permission: allow")
+}
+
+fn run(workspace: &Workspace) -> Outcome {
+    workspace.run(["run", "a.yaml", "-i", "hello", "--output", "json"])
+}
+
+fn output(outcome: &Outcome) -> Value {
+    outcome.json()["conversation_history"][0]["output_data"].clone()
+}
+
+#[test]
+fn the_result_of_a_tool_is_the_output_and_the_call_is_recorded() {
+    for (tool, expected) in [
+        ("right", json!({"n": 1})),
+        ("json", json!({"n": 1})),
+        ("grow", json!({"response": "grown"})),
+    ] {
+        let agent =
+            format!("tool: h.{tool}, arguments: {{q: '{{{{ input }}}}', n: '{{{{ 2 + 3 }}}}', deep: [{{x: 1}}]}}");
+        let workspace = allowed(&agent);
+        let outcome = run(&workspace).expect_code(0);
+        assert_eq!(output(&outcome), expected, "{tool}");
+        let calls: Vec<Value> = tool_calls(&workspace.journal(), "a", 1).into_iter().flatten().collect();
+        assert_eq!(calls.len(), 1, "{calls:?}");
+        assert_eq!(calls[0]["name"], format!("h.{tool}"));
+        assert_eq!(calls[0]["arguments"], json!({"q": "hello", "n": 5, "deep": [{"x": 1}]}));
+        let heard = workspace.read("heard.txt");
+        assert_eq!(
+            heard.lines().filter(|line| line.contains("tools/call")).count(),
+            1,
+            "{heard}"
+        );
+    }
+}
+
+#[test]
+fn what_goes_wrong_is_a_failure_with_its_kind() {
+    for (agent, kind, error) in [
+        (
+            "tool: h.rigth",
+            "unavailable",
+            "has no tool `rigth`; did you mean `right`? it has: die, huge",
+        ),
+        ("tool: h.wrong", "reported", "does not match its `outputSchema`"),
+        ("tool: h.die", "reported", "the server ended before it answered"),
+        ("tool: h.stubborn", "timeout", "had not ended after 3 s"),
+        (
+            "tool: h.right, output_schema: {type: object, required: [m]}",
+            "schema",
+            "\"m\" is a required property",
+        ),
+    ] {
+        let outcome = run(&allowed(agent)).expect_code(1);
+        let output = output(&outcome);
+        assert_eq!(output["kind"], kind, "{agent}: {output}");
+        let told = output["error"].as_str().unwrap_or_default();
+        assert!(told.contains(error), "{agent}: {told}");
+    }
+    let small = workspace("tool: h.env", "permission: allow, max_result_bytes: 1");
+    let output = output(&run(&small).expect_code(1));
+    assert_eq!(output["kind"], "output_too_large", "{output}");
+}
+
+#[test]
+fn without_a_person_the_run_waits_for_the_permission() {
+    let workspace = workspace("tool: h.right, retry: {max_attempts: 3, delay_seconds: 0}", "");
+    run(&workspace).expect_code(3);
+    assert!(!workspace.read("heard.txt").contains("tools/call"));
+    let refused = workspace
+        .run(["run", "a.yaml", "--deny-tool", "h", "--output", "json"])
+        .expect_code(1);
+    assert_eq!(output(&refused)["kind"], "refusal", "{}", output(&refused));
+    let allowed = workspace
+        .run(["run", "a.yaml", "--allow-tool", "h.right", "--output", "json"])
+        .expect_code(0);
+    assert_eq!(output(&allowed), json!({"n": 1}));
+}
+
+#[test]
+fn a_replay_starts_no_server_and_parts_call_their_tool() {
+    let workspace = allowed("tool: h.right, arguments: {q: '{{ item }}'}, for_each: {in: [1, 2]}");
+    let outcome = run(&workspace).expect_code(0);
+    assert_eq!(output(&outcome)["items"], json!([{"n": 1}, {"n": 1}]));
+    assert_eq!(
+        workspace.read("starts.txt").lines().count(),
+        1,
+        "one server for both parts"
+    );
+    let id = outcome.json()["run_id"].as_str().unwrap_or_default().to_owned();
+    workspace.run(["replay", &id]).expect_code(0);
+    assert_eq!(workspace.read("starts.txt").lines().count(), 1);
+}
