@@ -70,7 +70,7 @@ fn text_of(plan: &Plan) -> String {
                         "wait_for": format!("{:?}", dependency.wait_for).to_lowercase(),
                     });
                     if let Some(condition) = &dependency.condition {
-                        written["condition"] = json!(condition);
+                        written["condition"] = json!(&**condition);
                     }
                     if let Some(most) = dependency.max_executions {
                         written["max_executions"] = json!(most);

@@ -32,11 +32,11 @@ fn known(facts: &Facts) -> Known {
         context: of(&facts.context),
         output: Type::of_value(facts.output.as_deref().unwrap()),
         turn_count: Type::count(facts.turn_count),
-        history: Type::list(history),
+        history: Type::list(history).into(),
         executions: exactly(executions),
         input: Type::text(),
         inputs: of(&facts.inputs),
-        outputs: exactly(outputs),
+        outputs: exactly(outputs).into(),
         item: Type::any(),
         part: Type::any(),
     }
