@@ -90,10 +90,7 @@ impl Human {
         }
         text.push_str(&unfinished(state));
         for not_run in &ended.not_run {
-            text.push_str(&format!(
-                "  {DIM}{}{DIM:#}\n",
-                hanging(&not_run.sentence())
-            ));
+            text.push_str(&format!("  {DIM}{}{DIM:#}\n", hanging(&not_run.sentence())));
         }
         text.push_str(&self.cost(state));
         text
