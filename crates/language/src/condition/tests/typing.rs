@@ -142,6 +142,23 @@ fn question() -> impl Strategy<Value = String> {
     })
 }
 
+/// A key that only one of two maps names can be one of the other keys of the other map.
+#[test]
+fn one_of_two_maps_is_either_of_them() {
+    let counted = exactly([("a", 1.into())]);
+    let of_texts = Type::map(Fields {
+        known: std::collections::BTreeMap::new(),
+        others: Some(Type::text()),
+        strict: false,
+    });
+    for either in [counted.clone().or(of_texts.clone()), of_texts.or(counted)] {
+        for value in [json!({"a": 1}), json!({"a": "x"}), json!({"b": "x"}), json!({})] {
+            assert!(either.admits(&value), "{value} is not {either}");
+        }
+        assert!(!either.admits(&json!({"a": true})), "{either}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
