@@ -9,6 +9,7 @@
 mod support;
 
 use std::num::NonZeroUsize;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
@@ -51,13 +52,12 @@ fn busy_time(what: impl FnOnce()) -> f64 {
 }
 
 /// Seconds of a batch.
-fn batch(count: usize) -> f64 {
-    let folder = tempfile::TempDir::new().expect("a folder");
+fn batch(count: usize, folder: &Path) -> f64 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("a runtime");
     let text = rows(count);
     busy_time(|| {
-        let runs = runs(folder.path());
+        let runs = runs(folder);
         let prepared = Arc::new(runs.prepare(&EnsembleRef::text(ENSEMBLE)).expect("a sound ensemble"));
         let cells = of_json_lines("t.jsonl", &text).expect("rows");
         let ensemble = prepared.plan.ensemble();
@@ -78,12 +78,11 @@ fn batch(count: usize) -> f64 {
 }
 
 /// Seconds of as many runs.
-fn alone(count: usize) -> f64 {
-    let folder = tempfile::TempDir::new().expect("a folder");
+fn alone(count: usize, folder: &Path) -> f64 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("a runtime");
     busy_time(|| {
-        let runs = runs(folder.path());
+        let runs = runs(folder);
         let prepared = Arc::new(runs.prepare(&EnsembleRef::text(ENSEMBLE)).expect("a sound ensemble"));
         for row in 0..count {
             let options = options().set("ticket", format!("ticket {row}"));
@@ -95,10 +94,9 @@ fn alone(count: usize) -> f64 {
 }
 
 /// Seconds of the processor that the command needs for a batch, with its start, its progress and its table.
-fn command(count: usize) -> f64 {
-    let folder = tempfile::TempDir::new().expect("a folder");
-    std::fs::write(folder.path().join("e.yaml"), ENSEMBLE).expect("written");
-    std::fs::write(folder.path().join("t.jsonl"), rows(count)).expect("written");
+fn command(count: usize, folder: &Path) -> f64 {
+    std::fs::write(folder.join("e.yaml"), ENSEMBLE).expect("written");
+    std::fs::write(folder.join("t.jsonl"), rows(count)).expect("written");
     let before = children_time();
     let status = Command::new(env!("CARGO_BIN_EXE_ensemble"))
         .args([
@@ -111,7 +109,7 @@ fn command(count: usize) -> f64 {
             "--durability",
             "none",
         ])
-        .current_dir(folder.path())
+        .current_dir(folder)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -121,9 +119,14 @@ fn command(count: usize) -> f64 {
 }
 
 fn main() {
+    // Nothing is removed before the end: a file system looks long for room where many files were removed just now.
+    let folders: Vec<_> = (0..3 * ROUNDS)
+        .map(|_| tempfile::TempDir::new().expect("a folder"))
+        .collect();
     let mut ratios = [Vec::new(), Vec::new()];
-    for _ in 0..ROUNDS {
-        let (bare, whole, command) = (alone(ROWS), batch(ROWS), command(ROWS));
+    for folders in folders.chunks(3) {
+        let (bare, whole) = (alone(ROWS, folders[0].path()), batch(ROWS, folders[1].path()));
+        let command = command(ROWS, folders[2].path());
         let each = |seconds: f64| seconds * 1e6 / ROWS as f64;
         ratios[0].push(whole / bare);
         ratios[1].push(command / bare);

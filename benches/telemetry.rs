@@ -35,7 +35,7 @@ const COMMANDS: usize = 10;
 fn ensemble(turns: u32) -> String {
     format!(
         "name: e\nconversation_limits: {{max_total_turns: {turns}}}\nmodel_profiles:\n  m: {{provider: simulated, replies: [fine]}}\nagents:\n  \
-         - {{name: a, model_profile: m, prompt: go, conversation: {{trigger: every_turn, max_turns: {turns}}}}}\n"
+         - {{name: a, model_profile: m, prompt: go, conversation: {{trigger: every_turn, memory: none, max_turns: {turns}}}}}\n"
     )
 }
 
