@@ -1,22 +1,25 @@
 //! A batch of simulated agents, beside as many runs of the same ensemble that are started one after the other.
 //!
-//! `cargo bench --bench batch`. Both keep their runs in files without syncs. What is compared is the processor time of the thread.
+//! `cargo bench --bench batch`. All keep their runs in files without syncs. What is compared is the processor time of all threads of the
+//! process, of the program and of the system: of as many runs by the run layer, of the same as a batch of the run layer, and of the
+//! command `ensemble batch`, which is a process of its own.
 #![expect(clippy::disallowed_methods, reason = "benches measure time and files")]
 #![expect(dead_code, reason = "each bench uses a part of what they share")]
 
 mod support;
 
 use std::num::NonZeroUsize;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use ensemble_core::store::Durability;
 use ensemble_runs::batch::{Batch, Columns, Decides, Driving, Row, Stop, given, of_json_lines};
 use ensemble_runs::{EnsembleRef, Host, Project, RunOptions, Runs, Trust};
-use support::{processor_time, say};
+use support::{children_time, process_time, say};
 
-const ROUNDS: usize = 5;
-const ROWS: usize = 2_000;
-const MANY: usize = 10_000;
+const ROUNDS: usize = 3;
+const ROWS: usize = 10_000;
 const ENSEMBLE: &str = "name: e
 inputs: {ticket: {type: string}}
 model_profiles: {m: {provider: simulated, replies: ['{\"label\": \"later\"}']}}
@@ -41,21 +44,20 @@ fn rows(count: usize) -> String {
         .collect()
 }
 
-/// Seconds that this thread has a processor meanwhile.
+/// Seconds that the threads of this process have a processor meanwhile.
 fn busy_time(what: impl FnOnce()) -> f64 {
-    let before = processor_time();
+    let before = process_time();
     what();
-    (processor_time() - before).as_secs_f64()
+    (process_time() - before).as_secs_f64()
 }
 
 /// Seconds of a batch.
-fn batch(count: usize) -> f64 {
-    let folder = tempfile::TempDir::new().expect("a folder");
+fn batch(count: usize, folder: &Path) -> f64 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("a runtime");
     let text = rows(count);
     busy_time(|| {
-        let runs = runs(folder.path());
+        let runs = runs(folder);
         let prepared = Arc::new(runs.prepare(&EnsembleRef::text(ENSEMBLE)).expect("a sound ensemble"));
         let cells = of_json_lines("t.jsonl", &text).expect("rows");
         let ensemble = prepared.plan.ensemble();
@@ -76,12 +78,11 @@ fn batch(count: usize) -> f64 {
 }
 
 /// Seconds of as many runs.
-fn alone(count: usize) -> f64 {
-    let folder = tempfile::TempDir::new().expect("a folder");
+fn alone(count: usize, folder: &Path) -> f64 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("a runtime");
     busy_time(|| {
-        let runs = runs(folder.path());
+        let runs = runs(folder);
         let prepared = Arc::new(runs.prepare(&EnsembleRef::text(ENSEMBLE)).expect("a sound ensemble"));
         for row in 0..count {
             let options = options().set("ticket", format!("ticket {row}"));
@@ -92,20 +93,58 @@ fn alone(count: usize) -> f64 {
     })
 }
 
+/// Seconds of the processor that the command needs for a batch, with its start, its progress and its table.
+fn command(count: usize, folder: &Path) -> f64 {
+    std::fs::write(folder.join("e.yaml"), ENSEMBLE).expect("written");
+    std::fs::write(folder.join("t.jsonl"), rows(count)).expect("written");
+    let before = children_time();
+    let status = Command::new(env!("CARGO_BIN_EXE_ensemble"))
+        .args([
+            "batch",
+            "e.yaml",
+            "--data",
+            "t.jsonl",
+            "--jobs",
+            "8",
+            "--durability",
+            "none",
+        ])
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    assert!(status.expect("it ran").success());
+    (children_time() - before).as_secs_f64()
+}
+
 fn main() {
-    let mut ratios = Vec::new();
-    for _ in 0..ROUNDS {
-        let (bare, whole) = (alone(ROWS), batch(ROWS));
-        ratios.push(whole / bare);
+    // Nothing is removed before the end: a file system looks long for room where many files were removed just now.
+    let folders: Vec<_> = (0..3 * ROUNDS)
+        .map(|_| tempfile::TempDir::new().expect("a folder"))
+        .collect();
+    let mut ratios = [Vec::new(), Vec::new()];
+    for folders in folders.chunks(3) {
+        let (bare, whole) = (alone(ROWS, folders[0].path()), batch(ROWS, folders[1].path()));
+        let command = command(ROWS, folders[2].path());
+        let each = |seconds: f64| seconds * 1e6 / ROWS as f64;
+        ratios[0].push(whole / bare);
+        ratios[1].push(command / bare);
         say(&format!(
-            "{ROWS} rows: {:.1} µs each in a batch, {:.1} µs each alone, {:.2} x",
-            whole * 1e6 / ROWS as f64,
-            bare * 1e6 / ROWS as f64,
-            whole / bare
+            "{ROWS} rows: {:.1} µs each alone, {:.1} µs each in a batch ({:.2} x), {:.1} µs each by the command ({:.2} x)",
+            each(bare),
+            each(whole),
+            whole / bare,
+            each(command),
+            command / bare
         ));
     }
-    ratios.sort_by(f64::total_cmp);
-    say(&format!("median {:.2} x", ratios[ROUNDS / 2]));
-    let (bare, whole) = (alone(MANY), batch(MANY));
-    say(&format!("{MANY} rows: {:.2} x", whole / bare));
+    for (what, mut ratios) in ["in a batch", "by the command"].into_iter().zip(ratios) {
+        ratios.sort_by(f64::total_cmp);
+        let (least, most) = (ratios[0], ratios[ROUNDS - 1]);
+        say(&format!(
+            "{what}: {least:.2} x minimum, {:.2} x median, {most:.2} x maximum",
+            ratios[ROUNDS / 2]
+        ));
+    }
 }

@@ -1,12 +1,17 @@
 //! What a trace costs: the fold of a journal into spans, beside reading the journal, and a run whose records are folded meanwhile.
 //!
-//! `cargo bench --bench telemetry`. Nothing is sent. What is compared is the processor time of the thread.
+//! `cargo bench --bench telemetry`. There, nothing is sent, and what is compared is the processor time of the thread. At the end, `ensemble run`
+//! with `--otlp` sends its spans to a receiver on the loopback; it is compared with the same run without, in the processor time of the whole
+//! process, of the program and of the system.
 #![expect(clippy::disallowed_methods, reason = "benches measure time and files")]
 #![expect(dead_code, reason = "each bench uses a part of what they share")]
 
 mod support;
 
-use std::sync::Arc;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
 
 use ensemble_core::conversation::{ConversationState, Record};
 use ensemble_core::records::{decode, encode};
@@ -15,16 +20,22 @@ use ensemble_core::store::{Durability, RunId, RunStore};
 use ensemble_core::trace::TraceParent;
 use ensemble_runs::{EnsembleRef, Host, Project, RunOptions, Runs, Tracer, Trust};
 use ensemble_telemetry::{Fold, Recorded, Resource, Trace};
-use std::sync::Mutex;
-use support::{processor_time, say};
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use prost::Message;
+use support::{children_time, processor_time, say};
 
 const ROUNDS: usize = 7;
 const TURNS: u32 = 5_000;
+/// Fewer spans than the queue of the exporter holds, so that none can be dropped.
+const SENT_TURNS: u32 = 2_000;
+/// The processor time of children comes in steps; many runs make it exact.
+const COMMANDS: usize = 10;
 
-fn ensemble() -> String {
+/// One agent with one request in each turn.
+fn ensemble(turns: u32) -> String {
     format!(
-        "name: e\nconversation_limits: {{max_total_turns: {TURNS}}}\nmodel_profiles:\n  m: {{provider: simulated, replies: [fine]}}\nagents:\n  \
-         - {{name: a, model_profile: m, prompt: go, conversation: {{trigger: every_turn, max_turns: {TURNS}}}}}\n"
+        "name: e\nconversation_limits: {{max_total_turns: {turns}}}\nmodel_profiles:\n  m: {{provider: simulated, replies: [fine]}}\nagents:\n  \
+         - {{name: a, model_profile: m, prompt: go, conversation: {{trigger: every_turn, memory: none, max_turns: {turns}}}}}\n"
     )
 }
 
@@ -66,7 +77,7 @@ fn run(tracer: Option<Arc<dyn Tracer>>) -> (Vec<Record>, f64) {
     runtime.expect("a runtime").block_on(async {
         let before = processor_time();
         let run = runs
-            .start(EnsembleRef::text(ensemble()), options)
+            .start(EnsembleRef::text(ensemble(TURNS)), options)
             .await
             .expect("it begins");
         run.finish().await.expect("it ends");
@@ -80,6 +91,106 @@ fn busy<T>(what: impl FnOnce() -> T) -> f64 {
     let before = processor_time();
     let _kept = what();
     (processor_time() - before).as_secs_f64()
+}
+
+/// Takes what is sent, in the process of the bench, and keeps it.
+fn receiver() -> (SocketAddr, Arc<Mutex<Vec<Vec<u8>>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    let keeping = kept.clone();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().filter_map(Result::ok) {
+            let keeping = keeping.clone();
+            std::thread::spawn(move || receive(stream, &keeping));
+        }
+    });
+    (address, kept)
+}
+
+fn receive(mut stream: TcpStream, kept: &Mutex<Vec<Vec<u8>>>) -> Option<()> {
+    let mut reader = BufReader::new(stream.try_clone().ok()?);
+    loop {
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line).ok().filter(|count| *count > 0)?;
+            let line = line.trim_end().to_lowercase();
+            if let Some(told) = line.strip_prefix("content-length:") {
+                length = told.trim().parse().ok()?;
+            }
+            if line.is_empty() {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).ok()?;
+        kept.lock().expect("nobody panics").push(body);
+        let answer = b"HTTP/1.1 200 OK\r\ncontent-type: application/x-protobuf\r\ncontent-length: 0\r\n\r\n";
+        stream.write_all(answer).ok()?;
+    }
+}
+
+fn spans_in(bodies: &[Vec<u8>]) -> usize {
+    let requests = bodies
+        .iter()
+        .map(|body| ExportTraceServiceRequest::decode(body.as_slice()).expect("protobuf"));
+    let resources = requests.flat_map(|request| request.resource_spans);
+    let scopes = resources.flat_map(|resource| resource.scope_spans);
+    scopes.map(|scope| scope.spans.len()).sum()
+}
+
+/// Seconds of the processor that the command needs for runs one after the other.
+fn command(receiver: Option<SocketAddr>) -> f64 {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    std::fs::write(folder.path().join("e.yaml"), ensemble(SENT_TURNS)).expect("written");
+    let before = children_time();
+    for _ in 0..COMMANDS {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ensemble"));
+        command.args(["run", "e.yaml", "-q", "--durability", "none"]);
+        command.current_dir(folder.path());
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        if let Some(receiver) = receiver {
+            command
+                .arg("--otlp")
+                .env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://{receiver}"));
+        }
+        let output = command.output().expect("it ran");
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && told.is_empty(), "{told}");
+    }
+    (children_time() - before).as_secs_f64()
+}
+
+/// What sending costs the command.
+fn sent() {
+    let (address, kept) = receiver();
+    let mut ratios = Vec::new();
+    for _ in 0..ROUNDS {
+        let (bare, traced) = (command(None), command(Some(address)));
+        let bodies = std::mem::take(&mut *kept.lock().expect("nobody panics"));
+        // Each execution with its request, and the run. What was dropped would have cost nothing.
+        assert_eq!(spans_in(&bodies), COMMANDS * (2 * SENT_TURNS as usize + 1));
+        let each = |seconds: f64| seconds * 1e3 / COMMANDS as f64;
+        ratios.push(traced / bare);
+        say(&format!(
+            "a command with {SENT_TURNS} executions {:.1} ms, with --otlp {:.1} ms: {:.2} ×, {:.1} µs for each span",
+            each(bare),
+            each(traced),
+            traced / bare,
+            (traced - bare) * 1e6 / (COMMANDS * (2 * SENT_TURNS as usize + 1)) as f64
+        ));
+    }
+    ratios.sort_by(f64::total_cmp);
+    say(&format!(
+        "with --otlp: {:.2} × minimum, {:.2} × median, {:.2} × maximum",
+        ratios[0],
+        ratios[ROUNDS / 2],
+        ratios[ROUNDS - 1]
+    ));
 }
 
 fn median(mut all: Vec<f64>) -> f64 {
@@ -134,4 +245,5 @@ fn main() {
         each(traced),
         traced / bare
     ));
+    sent();
 }

@@ -4,6 +4,7 @@
 mod support;
 
 mod durability {
+    mod batches;
     mod crash;
     mod faults;
     mod fixing;

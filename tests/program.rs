@@ -27,6 +27,7 @@ mod program {
     mod environment;
     mod explain;
     mod fixing;
+    mod fixing_values;
     mod following;
     mod foreseen;
     mod format_versions;

@@ -220,6 +220,25 @@ pub(crate) fn processor_time() -> Duration {
     )
 }
 
+/// Time that all threads of this process have had on a processor.
+pub(crate) fn process_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(
+        time.tv_sec.unsigned_abs(),
+        u32::try_from(time.tv_nsec).unwrap_or_default(),
+    )
+}
+
+/// Time that the ended child processes have had on a processor, in user and system mode, in steps of a hundredth of a second.
+pub(crate) fn children_time() -> Duration {
+    let stat = fs::read_to_string("/proc/self/stat").expect("Linux");
+    // The name may hold blanks. The first field behind it is the third of all; those of the children are the 16th and the 17th.
+    let (_, fields) = stat.rsplit_once(')').expect("a name");
+    let ticks = fields.split_whitespace().skip(13).take(2);
+    let ticks: u64 = ticks.map(|ticks| ticks.parse::<u64>().expect("a number")).sum();
+    Duration::from_millis(ticks * 10)
+}
+
 /// How long it takes.
 pub(crate) fn time<T>(what: impl FnOnce() -> T) -> (Duration, T) {
     let begun = Instant::now();

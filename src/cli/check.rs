@@ -41,11 +41,7 @@ pub(super) fn check(args: &CheckArgs, surroundings: &Surroundings) -> Result<u8,
         explore_while(&named.prepared.plan, budget, &has_time)
     };
     let (of_outer, of_inner) = explore_inside_out(&outer, &inner, project, &mut explore);
-    let explored = |(named, found): (&Named, Exploration)| Explored {
-        name: named.prepared.plan.ensemble().name.to_string(),
-        file: named.path.display().to_string(),
-        found,
-    };
+    let explored = |(named, found): (&Named, Exploration)| Explored::of(&named.prepared.plan, &named.path, found);
     let outer = explored((&outer, of_outer));
     let inner: Vec<Explored> = inner.iter().zip(of_inner).map(explored).collect();
     let text = match args.output {

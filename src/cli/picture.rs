@@ -80,7 +80,7 @@ fn arrow(from: usize, to: usize, edge: &Dependency) -> Arrow {
             ensemble::Ending::Failure => Ending::Failure,
             ensemble::Ending::Any => Ending::Any,
         },
-        condition: edge.condition.clone(),
+        condition: edge.condition.as_deref().map(str::to_owned),
         most: edge.max_executions.map(u32::from),
         feedback: edge.feedback,
         any_of: !edge.requires_all,

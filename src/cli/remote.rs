@@ -14,9 +14,11 @@ use super::shown::Showing;
 use super::signals::{self, Signals};
 use super::surroundings::Surroundings;
 use super::{exit, given};
-use ensemble_core::conversation::{CompletionReason, ConversationState, Event, OpenExecution, Record};
-use ensemble_core::operator::{Asked, Operator};
+use ensemble_agents::agent::tool::means;
+use ensemble_core::conversation::{CompletionReason, ConversationState, Event, OpenExecution, Record, Start};
+use ensemble_core::operator::{Asked, Decision, Operator, PermissionRequest};
 use ensemble_core::store::RunId;
+use ensemble_language::data::{Question, WantedPermission};
 use ensemble_language::source::Source;
 use ensemble_remote::Remote;
 use ensemble_remote::protocol::{Answer, StartRun};
@@ -73,6 +75,8 @@ pub(super) fn run(
             reporter: showing.reporter,
             operator: showing.operator,
             answers: Vec::new(),
+            allowed: Vec::new(),
+            denied: Vec::new(),
         };
         followed.show_until_its_end(&prepared, signals, ending).await
     })
@@ -121,6 +125,8 @@ pub(super) fn resume(
             reporter: showing.reporter,
             operator: showing.operator,
             answers,
+            allowed: options.allowed_tools,
+            denied: options.denied_tools,
         };
         followed.show_until_its_end(&prepared, signals, ending).await
     })
@@ -154,6 +160,9 @@ struct Followed {
     operator: Arc<dyn Operator>,
     /// Answers that were given with the command, each for the next question of its agent.
     answers: Vec<(String, Value)>,
+    /// Tools that may be called, and tools that may not, of which nobody is asked here.
+    allowed: Vec<String>,
+    denied: Vec<String>,
 }
 
 impl Followed {
@@ -199,6 +208,46 @@ impl Followed {
         Ok(self.remote.cancel(self.id.as_str(), by).await?)
     }
 
+    /// The answer that was given with the command, or that somebody gives here.
+    async fn text(&self, start: &Start, question: Question) -> Option<Value> {
+        if let Some((_, answer)) = self.answers.iter().find(|(agent, _)| **agent == *start.agent) {
+            return Some(answer.clone());
+        }
+        let asked = Asked {
+            run: self.id.clone(),
+            agent: start.agent.clone(),
+            execution: start.execution,
+            question,
+            default: None,
+            timeout: None,
+            refused: None,
+        };
+        match self.operator.ask(asked).await {
+            ensemble_core::operator::Answer::Text(text) => Some(Value::String(text)),
+            _ => None,
+        }
+    }
+
+    /// Whether a tool may be called: what was said with the command, or what somebody decides here.
+    async fn decision(&self, start: &Start, wanted: &WantedPermission) -> Decision {
+        let is_meant = |names: &[String]| names.iter().any(|name| means(name, &wanted.tool));
+        if is_meant(&self.denied) {
+            return Decision::Denied;
+        }
+        if is_meant(&self.allowed) {
+            return Decision::Always;
+        }
+        let requested = PermissionRequest {
+            run: self.id.clone(),
+            agent: start.agent.clone(),
+            execution: start.execution,
+            call: "".into(),
+            tool: wanted.tool.clone(),
+            arguments: wanted.arguments.clone(),
+        };
+        self.operator.permit(requested).await
+    }
+
     /// Answers the first open question. `false`: nobody here can.
     async fn answer(&mut self) -> Result<bool, CliError> {
         let slots = self.state.open_turn().into_iter().flat_map(|turn| &turn.slots);
@@ -209,29 +258,22 @@ impl Followed {
         let Some((start, question)) = open else {
             return Ok(false);
         };
-        let given = self.answers.iter().position(|(agent, _)| **agent == *start.agent);
-        let answer = match given {
-            Some(at) => self.answers[at].1.clone(),
-            None => {
-                let asked = Asked {
-                    run: self.id.clone(),
-                    agent: start.agent.clone(),
-                    execution: start.execution,
-                    question,
-                    default: None,
-                    timeout: None,
-                    refused: None,
-                };
-                match self.operator.ask(asked).await {
-                    ensemble_core::operator::Answer::Text(text) => Value::String(text),
-                    _ => return Ok(false),
-                }
-            }
+        let (answer, decision) = match &question.permission {
+            Some(wanted) => match self.decision(&start, wanted).await {
+                Decision::Nobody | Decision::Cancelled => return Ok(false),
+                decision => (Value::Null, Some(decision)),
+            },
+            None => match self.text(&start, question).await {
+                Some(answer) => (answer, None),
+                None => return Ok(false),
+            },
         };
         let answer = Answer {
             agent: start.agent.to_string(),
             execution: start.execution,
+            asked: self.state.next_seq(),
             answer,
+            decision,
             at: Utc::now(),
         };
         self.remote.answer(self.id.as_str(), &answer).await?;

@@ -277,50 +277,6 @@ fn rows_are_csv_texts_of_a_folder_or_standard_input() {
 }
 
 #[test]
-fn a_killed_batch_goes_on_and_nothing_that_ended_is_run_again() {
-    let workspace = workspace();
-    let names: Vec<String> = (0..24).map(|number| format!("t{number}")).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    workspace.write("t.jsonl", tickets(&names));
-    workspace.write(
-        "triage.yaml",
-        workspace
-            .read("triage.yaml")
-            .replace("script: sort.sh", "script: sort.sh, env: {PAUSE: '0.02'}"),
-    );
-    let command = ["batch", "triage.yaml", "--data", "t.jsonl", "--jobs", "4", "--quiet"];
-    let ended = || {
-        let journals = std::fs::read_dir(workspace.path().join(".ensemble/batches/triage-t/runs"));
-        let journals = journals.into_iter().flatten().flatten();
-        let texts = journals.filter_map(|run| std::fs::read_to_string(run.path().join("journal.jsonl")).ok());
-        texts.filter(|text| text.contains("execution_finished")).count()
-    };
-    for round in 1..=4 {
-        let mut running = workspace.spawn(command);
-        eventually("some rows", || (ended() >= round * 4).then_some(()));
-        running.signal("KILL");
-        let _ = running.0.wait();
-        if round % 2 == 0 {
-            // The index is only a short way to what the journals tell.
-            std::fs::remove_file(workspace.path().join(".ensemble/batches/triage-t/rows.jsonl")).expect("an index");
-        }
-    }
-    workspace.run(command).expect_code(0);
-    let lines = results(&workspace, "triage-t");
-    assert_eq!(lines.len(), 24);
-    assert!(
-        outcomes(&lines).iter().all(|outcome| *outcome == "completed"),
-        "{lines:?}"
-    );
-    // What was under way when the program was killed ran twice: at most 4 at each of 4 kills.
-    let ledger = ledger(&workspace);
-    assert_eq!(ledger.len(), 24, "{ledger:?}");
-    let twice: usize = ledger.values().map(|count| count - 1).sum();
-    assert!(twice <= 4 * 4, "{twice} of {ledger:?}");
-    assert_eq!(runs(&workspace, "triage-t"), 24);
-}
-
-#[test]
 fn a_run_that_was_killed_before_its_first_record_begins_anew() {
     let workspace = workspace();
     workspace.write("t.jsonl", tickets(&["a"]));

@@ -249,6 +249,31 @@ fn completions_are_what_can_stand_there() {
             &["choices", "default"],
             &["prompt"],
         ),
+        // Brackets that are open: brackets in quotes and in comments do not count, and an apostrophe is not a quote.
+        (
+            "input: {prompt: Well?}",
+            r#"input: {prompt: "Say \"{\" now", ‸"#,
+            &["choices", "default"],
+            &["prompt"],
+        ),
+        (
+            "input: {prompt: Well?}",
+            "input: {prompt: Well?, # [one of\n      ‸",
+            &["choices", "default"],
+            &["prompt"],
+        ),
+        (
+            "dependencies:\n      - agent_name: watch",
+            "dependencies: [ # {all of\n      {agent_name: ‸",
+            &["gauge", "watch"],
+            &["choices"],
+        ),
+        (
+            "agents:\n",
+            "agents:\n  - {name: other, prompt: What's up, depends_on: [‸\n",
+            &["gauge", "person"],
+            &["other"],
+        ),
     ];
     for (old, new, has, lacks) in cases {
         version += 1;

@@ -1,5 +1,7 @@
 //! `ensemble lsp`: where agents are named, and renaming them.
 
+#![expect(clippy::disallowed_methods, reason = "tests look at files")]
+
 use crate::support::Workspace;
 use crate::support::editor::Editor;
 use serde_json::{Value, json};
@@ -149,6 +151,71 @@ fn a_renamed_agent_has_its_new_name_everywhere_and_nothing_else_changes() {
         assert_eq!(codes(&workspace), before, "{new}: {text}\n{script}");
         editor.end();
     }
+}
+
+const CASES: &str = "\
+# About the writer.
+cases:
+  - name: the writer writes
+    stubs:
+      \"writer\": [writer, {execution: 2, text: writer}]
+      reviewer: {ok: true}
+    expect:
+      turns: [[writer], [reviewer, writer]]
+      order: [writer, reviewer]
+      never: [writer]
+      executions: {writer: 2, reviewer: 1}
+      outputs: {writer: {response: writer}}
+      not_run: {writer: limit}
+      conditions:
+        - outputs.writer.response == 'writer' and executions['writer'] > 1 and context.writer != None
+";
+
+/// Test files name agents, too: those of this ensemble, as the editor has them.
+#[test]
+fn a_rename_changes_the_test_files_of_the_ensemble() {
+    let workspace = workspace();
+    workspace.write("a.test.yaml", CASES);
+    workspace.write(
+        "more.test.yaml",
+        format!("ensemble: a.yaml\n{}", CASES.replace("ok: true", "ok: false")),
+    );
+    workspace.write("other.test.yaml", format!("ensemble: b.yaml\n{CASES}"));
+    workspace.write("b.yaml", TEXT);
+    let mut editor = Editor::start(&workspace);
+    editor.open("a.yaml", TEXT);
+    let in_editor = format!("# not saved\n{CASES}");
+    editor.open("a.test.yaml", &in_editor);
+    let changes = rename(&mut editor, TEXT, "agent_name: wri", "co-author").expect("it can be renamed");
+    let changed: Vec<&str> = changes.as_object().expect("a map").keys().map(String::as_str).collect();
+    let other = editor.uri("other.test.yaml");
+    assert!(!changed.contains(&other.as_str()), "{changed:?}");
+    let expected = "\
+# About the writer.
+cases:
+  - name: the writer writes
+    stubs:
+      co-author: [writer, {execution: 2, text: writer}]
+      reviewer: {ok: true}
+    expect:
+      turns: [[co-author], [reviewer, co-author]]
+      order: [co-author, reviewer]
+      never: [co-author]
+      executions: {co-author: 2, reviewer: 1}
+      outputs: {co-author: {response: writer}}
+      not_run: {co-author: limit}
+      conditions:
+        - outputs[\"co-author\"].response == 'writer' and executions['co-author'] > 1 and context[\"co-author\"] != None
+";
+    let open = applied(&in_editor, &changes[&editor.uri("a.test.yaml")]);
+    assert_eq!(open, format!("# not saved\n{expected}"));
+    let more = std::fs::read_to_string(workspace.path().join("more.test.yaml")).expect("a text");
+    let more = applied(&more, &changes[&editor.uri("more.test.yaml")]);
+    assert_eq!(
+        more,
+        format!("ensemble: a.yaml\n{}", expected.replace("ok: true", "ok: false"))
+    );
+    editor.end();
 }
 
 #[test]

@@ -313,10 +313,13 @@ fn a_rename_reaches_scripts_when_it_is_saved() {
     let workspace = workspace();
     let page = Page::start(&workspace);
     let digest = open(&page)["digest"].clone();
+    let cases = "cases:\n  - name: one\n    expect: {order: [one, two]}\n";
+    workspace.write("ensembles/e.test.yaml", cases);
     let rename = json!({"do": "rename", "agent": "one", "name": "uno"});
     let renamed = page.done("/api/design/edit", &json!({"file": FILE, "text": TEXT, "edit": rename}));
     assert_eq!(renamed["edits"].as_array().map(Vec::len), Some(2), "{renamed:#}");
     assert_eq!(renamed["scripts"][0]["file"], "ensembles/two.rhai");
+    assert_eq!(renamed["scripts"][1]["file"], "ensembles/e.test.yaml");
     assert_eq!(
         read(&workspace, "ensembles/two.rhai"),
         "#{ n: dependencies.one.n }",
@@ -339,8 +342,8 @@ fn a_rename_reaches_scripts_when_it_is_saved() {
     assert_eq!(save_with(&renamed["scripts"], &digest), 409);
     assert_eq!(read(&workspace, FILE), TEXT);
     workspace.write("ensembles/two.rhai", "#{ n: dependencies.one.n }");
-    // Nothing but a script inside the folder is renamed in.
-    for file in ["../x.rhai", "/etc/hostname", FILE] {
+    // Nothing but a script or a test file inside the folder is renamed in.
+    for file in ["../x.rhai", "../x.test.yaml", "/etc/hostname", FILE] {
         let mut scripts = renamed["scripts"].clone();
         scripts[0]["file"] = file.into();
         assert_eq!(save_with(&scripts, &digest), 403, "{file}");
@@ -348,6 +351,11 @@ fn a_rename_reaches_scripts_when_it_is_saved() {
     assert_eq!(save_with(&renamed["scripts"], &digest), 200);
     assert_eq!(read(&workspace, FILE), text);
     assert_eq!(read(&workspace, "ensembles/two.rhai"), "#{ n: dependencies.uno.n }");
+    assert_eq!(
+        read(&workspace, "ensembles/e.test.yaml"),
+        cases.replace("[one,", "[uno,")
+    );
+    workspace.write("ensembles/e.test.yaml", "cases: []\n");
     // A script that another ensemble uses is left to the user.
     workspace.write("ensembles/f.yaml", "name: f\nagents: [{name: x, script: two.rhai}]\n");
     let again = json!({"do": "rename", "agent": "uno", "name": "one"});

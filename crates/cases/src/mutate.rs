@@ -153,7 +153,7 @@ impl Mutants<'_> {
         for mutant in changed.into_iter().flatten() {
             let place = route.key("condition").text(mutant.span);
             self.add("condition", place, Some(agent), (mutant.from, mutant.to), |ensemble| {
-                ensemble.agents[at].dependencies[position].condition = Some(mutant.text);
+                ensemble.agents[at].dependencies[position].condition = Some(mutant.text.into());
             });
         }
         if let Some(most) = dependency.max_executions {

@@ -47,7 +47,7 @@ fn dependency(agents: usize) -> impl Strategy<Value = Dependency> {
         .prop_map(
             |(from, condition, max, requires_all, feedback, on, wait_for)| Dependency {
                 agent_name: format!("a{from}").into(),
-                condition: condition.map(str::to_owned),
+                condition: condition.map(Into::into),
                 max_executions: max.and_then(NonZeroU32::new),
                 requires_all,
                 feedback,
@@ -116,9 +116,9 @@ pub fn limited_conversation() -> impl Strategy<Value = (Plan, Vec<Vec<u8>>)> {
             agent.conversation.triggers_conversation &= twist().is_multiple_of(8);
             for dependency in &mut agent.dependencies {
                 match twist() {
-                    at if at.is_multiple_of(4) => dependency.condition = Some(NEVER[at / 4 % NEVER.len()].to_owned()),
+                    at if at.is_multiple_of(4) => dependency.condition = Some(NEVER[at / 4 % NEVER.len()].into()),
                     at if at.is_multiple_of(3) => dependency.condition = None,
-                    at if at.is_multiple_of(5) => dependency.condition = Some(EXCLUSIVE[at / 5 % 2].to_owned()),
+                    at if at.is_multiple_of(5) => dependency.condition = Some(EXCLUSIVE[at / 5 % 2].into()),
                     _ => {}
                 }
             }
@@ -204,7 +204,7 @@ fn of_part(mut agent: Agent, prefix: &str, twist: &mut dyn FnMut() -> usize) -> 
     for dependency in &mut agent.dependencies {
         dependency.agent_name = renamed(&dependency.agent_name);
         let condition = CONDITIONS_OF_PARTS[twist() % CONDITIONS_OF_PARTS.len()].replace('P', prefix);
-        dependency.condition = (twist().is_multiple_of(2)).then_some(condition);
+        dependency.condition = (twist().is_multiple_of(2)).then(|| condition.into());
         dependency.feedback |= twist().is_multiple_of(4);
     }
     agent
@@ -241,7 +241,7 @@ pub fn counting() -> impl Strategy<Value = Plan> {
             for dependency in &mut agent.dependencies {
                 let (counted, least) = (twist() % count, twist() % 3 + 2);
                 let is_counting = twist().is_multiple_of(4);
-                dependency.condition = is_counting.then(|| format!("executions.a{counted} >= {least}"));
+                dependency.condition = is_counting.then(|| format!("executions.a{counted} >= {least}").into());
                 if !twist().is_multiple_of(4) {
                     dependency.on = Ending::Success;
                     dependency.max_executions = None;

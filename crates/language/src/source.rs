@@ -179,7 +179,8 @@ impl Route {
     }
 
     fn with(&self, step: Step) -> Self {
-        let mut steps = self.0.clone();
+        let mut steps = Vec::with_capacity(self.0.len() + 1);
+        steps.extend_from_slice(&self.0);
         steps.push(step);
         Self(steps)
     }

@@ -150,11 +150,7 @@ pub(crate) fn check(mut arguments: Arguments, project: &Project) -> Result<Said,
         explore_while(&named.prepared.plan, budget, &has_time)
     };
     let (of_outer, of_inner) = explore_inside_out(&outer, &inner, project, &mut explore);
-    let explored = |(named, found): (&Named, Exploration)| Explored {
-        name: named.prepared.plan.ensemble().name.to_string(),
-        file: named.path.display().to_string(),
-        found,
-    };
+    let explored = |(named, found): (&Named, Exploration)| Explored::of(&named.prepared.plan, &named.path, found);
     let outer = explored((&outer, of_outer));
     let inner: Vec<Explored> = inner.iter().zip(of_inner).map(explored).collect();
     let document = serde_json::from_str(&all_json(&outer, &inner)).map_err(|error| error.to_string())?;

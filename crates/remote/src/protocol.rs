@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use ensemble_core::conversation::{CompletionReason, Record, RunStarted};
+use ensemble_core::operator::Decision;
 use ensemble_core::records::{LineError, decode, encode};
 use ensemble_core::store::RunId;
 use ensemble_runs::Ready;
@@ -11,7 +12,7 @@ use ensemble_runs::batch::GivenToRun;
 use ensemble_runs::steps::InnerRun;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// The service that drives runs: a workflow, whose key is the id of the run.
 pub const RUNS: &str = "EnsembleRun";
@@ -59,9 +60,23 @@ pub struct Work {
     /// The answer to the agent's question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Value>,
+    /// The decision about the call that the agent waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided: Option<Decided>,
     /// The runs of its inner ensemble that have ended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inner: Vec<InnerEnded>,
+}
+
+/// A decision about a call of a tool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Decided {
+    /// The tool: its name, or `SERVER.TOOL`.
+    pub tool: Arc<str>,
+    /// All arguments of the call.
+    pub arguments: Map<String, Value>,
+    /// Whether it may be made.
+    pub decision: Decision,
 }
 
 /// A run of an inner ensemble that has ended.
@@ -137,8 +152,15 @@ pub struct Answer {
     pub agent: String,
     /// The number of its execution.
     pub execution: u32,
+    /// How many records the run had when it waited for the answer. An execution can ask several times, and an answer is for
+    /// one question.
+    pub asked: u64,
     /// The answer.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
     pub answer: Value,
+    /// If the question was whether a tool may be called: the decision.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<Decision>,
     /// When it was given.
     pub at: DateTime<Utc>,
 }

@@ -3,6 +3,7 @@
 //! - [`run::Run`] drives a run: a workflow that folds the same events by the same resolver as a run on one machine.
 //! - [`execution::Execution`] performs an execution: a durable call, which any worker takes up.
 //! - [`children::Children`] are the runs of inner ensembles, which are workflows too.
+//! - [`deciding::Deciding`] permits the call that somebody has decided about.
 //! - [`peers::Peers`] are the other workers: a call that comes to another worker is not begun a second time.
 //! - [`index::Index`] knows the ids of runs.
 //! - [`serve::serve`] offers all three to the engine.
@@ -11,6 +12,7 @@
 //! cancellations.
 
 pub mod children;
+pub mod deciding;
 pub mod execution;
 pub mod index;
 pub mod peers;

@@ -19,7 +19,7 @@ use ensemble_core::resolver::{Decision, decide};
 use ensemble_language::data::{Failure, FailureKind};
 use ensemble_language::plan::Plan;
 use ensemble_remote::protocol::{
-    Answer, Brief, DAYS, Done, InnerEnded, InnerLines, InnerWanted, Records, StartRun, Work,
+    Answer, Brief, DAYS, Decided, Done, InnerEnded, InnerLines, InnerWanted, Records, StartRun, Work,
 };
 use restate_sdk::context::{DurableFuture, DurableFuturesUnordered};
 use restate_sdk::prelude::*;
@@ -79,6 +79,7 @@ impl Run {
             awaited: DurableFuturesUnordered::new(),
             under_way: Vec::new(),
             answers: Vec::new(),
+            decided: HashMap::new(),
             inner: HashMap::new(),
             children: Vec::new(),
             leg: 0,
@@ -127,7 +128,7 @@ impl Run {
     /// Answers a question. The first answer counts.
     #[handler]
     async fn answer(&self, ctx: SharedWorkflowContext<'_>, answer: Json<Answer>) -> HandlerResult<()> {
-        let key = promise_of(&answer.0.agent, answer.0.execution);
+        let key = promise_of(&answer.0.agent, answer.0.execution, answer.0.asked);
         ctx.resolve_promise(&key, answer);
         Ok(())
     }
@@ -144,9 +145,10 @@ impl Run {
     }
 }
 
-/// The promise with the answer to the question of an execution.
-fn promise_of(agent: &str, execution: u32) -> String {
-    format!("answer:{agent}:{execution}")
+/// The promise with the answer to a question of an execution, which the run waits for since it has so many records: the answer to
+/// one question is never that to the next.
+fn promise_of(agent: &str, execution: u32, asked: u64) -> String {
+    format!("answer:{asked}:{agent}:{execution}")
 }
 
 /// A run under way.
@@ -159,6 +161,8 @@ struct Drive<'a> {
     under_way: Vec<Arc<str>>,
     /// The answers to questions of the open turn.
     answers: Vec<(Arc<str>, serde_json::Value)>,
+    /// By agent: the decision about the call that it waits for, until its execution has ended or asks again.
+    decided: HashMap<Arc<str>, Decided>,
     /// By agent that is under way: the runs of its inner ensemble that have ended.
     inner: HashMap<Arc<str>, Vec<InnerEnded>>,
     /// The runs of inner ensembles that are under way.
@@ -251,6 +255,7 @@ impl<'a> Drive<'a> {
             agent: agent.clone(),
             records: self.log.state().next_seq(),
             answer: answer.map(|(_, answer)| answer.clone()),
+            decided: self.decided.get(&agent).cloned(),
             inner: self.inner.get(&agent).cloned().unwrap_or_default(),
         };
         let call = self.ctx.service_client::<ExecutionClient>().perform(Json(work)).call();
@@ -298,6 +303,7 @@ impl<'a> Drive<'a> {
     /// Commits what an execution did.
     fn ended(&mut self, agent: &Arc<str>, done: Result<Done, TerminalError>) {
         self.under_way.retain(|other| other != agent);
+        self.decided.remove(agent);
         self.inner.remove(agent);
         let failed = |reason: String| (Vec::new(), Some(reason), Vec::new());
         let (records, error, inside) = match done {
@@ -349,16 +355,28 @@ impl<'a> Drive<'a> {
 
     /// Waits for the answer to the first open question, and goes on with it. `false`: the run was cancelled.
     async fn wait_for_answer(&mut self) -> HandlerResult<bool> {
-        let Some((agent, execution)) = self.log.first_question() else {
+        let Some((agent, execution, question)) = self.log.first_question() else {
             return Ok(false);
         };
-        let key = promise_of(&agent, execution);
+        let key = promise_of(&agent, execution, self.log.state().next_seq());
         let Ok(answer) = self.ctx.promise::<Json<Answer>>(&key).await else {
             return Ok(false);
         };
         let answer = answer.into_inner();
         self.log.advance(answer.at);
-        self.answers.push((agent, answer.answer));
+        match (question.permission, answer.decision) {
+            (Some(wanted), Some(decision)) => {
+                let decided = Decided {
+                    tool: wanted.tool,
+                    arguments: wanted.arguments,
+                    decision,
+                };
+                self.decided.insert(agent, decided);
+            }
+            (None, None) => self.answers.push((agent, answer.answer)),
+            // An answer of the other kind is none: the agent asks again.
+            _ => {}
+        }
         self.log.commit([Event::RunResumed(RunResumed {
             program: env!("CARGO_PKG_VERSION").to_owned(),
             again: Vec::new(),

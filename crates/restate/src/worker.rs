@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use crate::children::Children;
+use crate::deciding::Deciding;
 use crate::peers::{Asked, Claim, Peers};
 
 /// The most runs whose states are kept between two executions.
@@ -220,11 +221,15 @@ impl Worker {
         if let Some(answer) = &work.answer {
             options.answers.insert(&*work.agent, answer.clone());
         }
+        let runs = match &work.decided {
+            Some(decided) => self.0.runs.clone().asking(Arc::new(Deciding::new(decided.clone()))),
+            None => self.0.runs.clone(),
+        };
         let (children, mut wanted) = Children::of(&work.agent, self.ended_inside(work).await?);
         let children = Arc::new(children);
         let driven: Arc<dyn Elsewhere> = children.clone();
         let performed = tokio::select! {
-            performed = self.0.runs.perform(known.prepared, state, options, Some(driven)) => performed,
+            performed = runs.perform(known.prepared, state, options, Some(driven)) => performed,
             Some(wanted) = wanted.recv() => {
                 let wants = Some(Box::new(self.wanted(wanted, &start)?));
                 return Ok(Done { wants, ..Done::default() });
@@ -318,5 +323,56 @@ impl Worker {
             other.and_then(|other| all.remove(&other));
         }
         all.insert(run.clone(), known.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ensemble_runs::{Host, Project};
+
+    use super::*;
+
+    /// A worker whose engine is not there, so that each execution that begins ends at once with an error.
+    fn worker() -> Worker {
+        let runs = Runs::open(Project::at("."), Host::system().unattended());
+        let engine = Remote::at("http://127.0.0.1:9").expect("an address");
+        Worker::new(runs, engine, Peers::new("here", None).expect("a client"))
+    }
+
+    fn work() -> Work {
+        Work {
+            run: "r".into(),
+            agent: "a".into(),
+            records: 1,
+            answer: None,
+            decided: None,
+            inner: Vec::new(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_call_that_was_given_up_is_left_to_others_once() {
+        let worker = worker();
+        let own = worker.claim();
+        assert!(matches!(worker.asked("here", "call").await, Asked::Unknown));
+        assert_eq!(worker.claimed(&own, "call", work()).await, None);
+        // Whoever claims it anew begins it, and may be this worker.
+        let begun = worker.claimed(&own, "call", work()).await.expect("it is begun");
+        assert!(begun.error.is_some(), "{begun:?}");
+        assert!(matches!(worker.asked("here", "call").await, Asked::Done(_)));
+    }
+
+    #[tokio::test]
+    async fn a_call_is_given_up_only_for_who_asked_this_worker_for_it() {
+        let worker = worker();
+        let own = worker.claim();
+        assert!(matches!(worker.asked("here", "call").await, Asked::Unknown));
+        assert!(worker.claimed(&own, "another", work()).await.is_some());
+        // One that was at this address before.
+        assert!(matches!(worker.asked("before", "third").await, Asked::Unknown));
+        assert!(worker.claimed(&own, "third", work()).await.is_some());
+        // It goes on or has ended here: nothing is given up.
+        assert!(matches!(worker.asked("here", "third").await, Asked::Done(_)));
+        assert!(worker.claimed(&own, "third", work()).await.is_some());
     }
 }

@@ -7,7 +7,7 @@
 mod support;
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
 use support::compare::{folded, here, told, without_attempts};
-use support::{Engine, INGRESS, PATIENCE, all_records, in_a_network, records_when, remote, skipped, start};
+use support::{Engine, INGRESS, all_records, in_a_network, process_in, records_when, remote, skipped, start};
 
 #[test]
 fn runs_on_the_engine_end_as_runs_here_do() {
@@ -70,7 +70,7 @@ fn text_of(plan: &Plan) -> String {
                         "wait_for": format!("{:?}", dependency.wait_for).to_lowercase(),
                     });
                     if let Some(condition) = &dependency.condition {
-                        written["condition"] = json!(condition);
+                        written["condition"] = json!(&**condition);
                     }
                     if let Some(most) = dependency.max_executions {
                         written["max_executions"] = json!(most);
@@ -166,7 +166,9 @@ async fn questions() {
     let answer = Answer {
         agent: "person".to_owned(),
         execution: 1,
+        asked: records.len() as u64,
         answer: json!("21"),
+        decision: None,
         at: Utc::now(),
     };
     remote()
@@ -184,11 +186,7 @@ async fn questions() {
 
     let plan = start(&engine, "slow.yaml", "bbbb-20261123-080000000").await;
     let pid = engine.path().join("pid");
-    let begun = Instant::now();
-    while !std::fs::read_to_string(&pid).is_ok_and(|pid| !pid.trim().is_empty()) {
-        assert!(begun.elapsed() < PATIENCE, "the script does not begin");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let process = process_in(&pid).await;
     remote()
         .cancel("bbbb-20261123-080000000", "a test")
         .await
@@ -201,13 +199,7 @@ async fn questions() {
         detail.as_ref().is_some_and(|detail| detail.contains("a test")),
         "{detail:?}"
     );
-    let pid = std::fs::read_to_string(&pid).expect("it was written");
-    let process = PathBuf::from(format!("/proc/{}", pid.trim()));
-    let begun = Instant::now();
-    while process.exists() {
-        assert!(begun.elapsed() < PATIENCE, "the script of a cancelled run goes on");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    process.ended().await;
 
     let plan = start(&engine, "late.yaml", "cccc-20261123-080000000").await;
     let state = folded(&plan, &all_records("cccc-20261123-080000000").await);
@@ -346,11 +338,7 @@ async fn inner() {
         let (pid, id) = (engine.path().join("pid"), format!("{id}-20261123-080000000"));
         let _ = std::fs::remove_file(&pid);
         start(&engine, file, &id).await;
-        let begun = Instant::now();
-        while !std::fs::read_to_string(&pid).is_ok_and(|pid| !pid.trim().is_empty()) {
-            assert!(begun.elapsed() < PATIENCE, "the script does not begin");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        let process = process_in(&pid).await;
         if is_cancelled {
             remote().cancel(&id, "a test").await.expect("it is cancelled");
         }
@@ -361,13 +349,7 @@ async fn inner() {
             panic!("{inside:?}");
         };
         assert_eq!(ended.completion_reason, CompletionReason::Cancelled);
-        let pid = std::fs::read_to_string(&pid).expect("it was written");
-        let process = PathBuf::from(format!("/proc/{}", pid.trim()));
-        let begun = Instant::now();
-        while process.exists() {
-            assert!(begun.elapsed() < PATIENCE, "the script of a cancelled run goes on");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        process.ended().await;
         let cut = remote().fetch(&RunId::new(&*id), &store).await.expect("it can be read");
         assert_eq!(cut.names_inside().await.expect("names"), ["slow-1-1"]);
     }

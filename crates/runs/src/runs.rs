@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ensemble_agents::agent::process::kill_leftovers;
 use ensemble_core::conversation::{Event, MessageAdded, Record, RunResumed};
 use ensemble_core::executor::Clock;
+use ensemble_core::operator::Operator;
 use ensemble_core::store::{Lease, RunId, RunStore, StoreError, StoredRun};
 use ensemble_language::data::Context;
 use ensemble_language::source::Source;
@@ -107,6 +108,15 @@ impl Runs {
     pub fn with_store(self, store: Arc<dyn RunStore>) -> Self {
         Self {
             store: Some(store),
+            ..self
+        }
+    }
+
+    /// The same runs, of which this operator is asked.
+    #[must_use]
+    pub fn asking(self, operator: Arc<dyn Operator>) -> Self {
+        Self {
+            host: self.host.with_operator(operator),
             ..self
         }
     }

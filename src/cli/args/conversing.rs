@@ -130,7 +130,7 @@ pub(crate) struct ResumeArgs {
     #[command(flatten)]
     pub showing: ShowingArgs,
     /// The run is on a durable execution engine, with this address: show it from its start, and answer its questions
-    #[arg(long, value_name = "URL", conflicts_with_all = ["ensemble", "model", "cache", "cache_only", "allow_tool", "deny_tool", "live", "durability"])]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["ensemble", "model", "cache", "cache_only", "live", "durability"])]
     pub on: Option<String>,
     /// Execution.
     #[command(flatten)]

@@ -436,13 +436,26 @@ pub struct ConditionFailure {
     pub values: Vec<Read>,
 }
 
-/// An agent that was never executed.
+/// An agent of which no execution has ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotRun {
     /// The agent.
     pub agent: Arc<str>,
     /// The reason, as text.
     pub reason: String,
+}
+
+impl NotRun {
+    /// The reason of an agent whose first execution was under way when the run ended.
+    pub const INTERRUPTED: &str = "interrupted";
+
+    /// The whole sentence for users.
+    pub fn sentence(&self) -> String {
+        match self.reason == Self::INTERRUPTED {
+            true => format!("{} was interrupted in its first execution", self.agent),
+            false => format!("{} never ran: {}", self.agent, self.reason),
+        }
+    }
 }
 
 fn is_false(value: &bool) -> bool {

@@ -147,7 +147,7 @@ fn explain(plan: &Plan, state: &ConversationState, id: AgentId, answers: &dyn An
     if let Some(slot) = slots.into_iter().find(|slot| slot.agent == id) {
         return match &slot.progress {
             OpenExecution::Waiting(_) => "waiting for an answer".to_owned(),
-            _ => "interrupted".to_owned(),
+            _ => NotRun::INTERRUPTED.to_owned(),
         };
     }
     match readiness_by(plan, state, id, answers) {

@@ -6,6 +6,7 @@
 //! disappeared.
 
 use crate::diagnostic::{Code, Diagnostic, Severity};
+use crate::fix::{Applicability, Edit, Fix};
 use crate::loader::{Document, codes, explain};
 use crate::source::{Source, Span};
 
@@ -39,10 +40,20 @@ pub fn apply_allowances(document: &Document, mut diagnostics: Vec<Diagnostic>, c
                     if diagnostics.len() == before && is_judged {
                         let message = format!("there is no {name} on line {line} that this comment could allow");
                         let help = "remove the comment, or move it to the line of the finding or the line above";
-                        complaints.push(complaint(source, *span, message, help));
+                        let mut complaint = complaint(source, *span, message, help);
+                        complaint.fix = (allowance.codes.len() == 1).then(|| removal(source, *comment));
+                        complaints.push(complaint);
                     }
                 }
-                Err((message, help)) => complaints.push(complaint(source, *span, message, &help)),
+                Err((message, help)) => {
+                    let mut complaint = complaint(source, *span, message, &help);
+                    let near = explain::find(name).is_none().then(|| explain::nearest(name)).flatten();
+                    complaint.fix = near.map(|near| {
+                        let title = format!("write `{near}`");
+                        edited(source, title, *span, near.to_string())
+                    });
+                    complaints.push(complaint);
+                }
             }
         }
         if !allowance.has_reason {
@@ -113,6 +124,32 @@ fn line_of(source: &Source, comment: Span) -> usize {
         line += 1;
     }
     line
+}
+
+/// Removes a comment, with its line if nothing else is on it.
+fn removal(source: &Source, comment: Span) -> Fix {
+    let text = source.text();
+    let before = text[..comment.start].trim_end_matches([' ', '\t']);
+    let is_alone = before.is_empty() || before.ends_with('\n');
+    let has_end = text[comment.end..].starts_with('\n');
+    let span = match is_alone && has_end {
+        true => Span::new(before.len(), comment.end + 1),
+        false => Span::new(before.len(), comment.end),
+    };
+    edited(source, "remove the comment".to_owned(), span, String::new())
+}
+
+/// A fix that is probably what is meant.
+fn edited(source: &Source, title: String, span: Span, replacement: String) -> Fix {
+    Fix {
+        title,
+        applicability: Applicability::Unsafe,
+        edits: vec![Edit {
+            file: source.name().into(),
+            span,
+            replacement,
+        }],
+    }
 }
 
 fn complaint(source: &Source, span: Span, message: String, help: &str) -> Diagnostic {

@@ -1,8 +1,9 @@
 //! Data that several checks use: the dependencies of all agents, and what is known of each condition before a run.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 
-use crate::condition::{Condition, Expression, Reading, Verdict};
+use crate::condition::{ConditionText, Expression, Reading, Verdict};
 use crate::ensemble::{Agent, Dependency, Ensemble, ResultSpec};
 use crate::source::Route;
 
@@ -18,7 +19,7 @@ pub(super) struct Edge<'e> {
     /// The agent that is depended on.
     pub(super) from: usize,
     pub(super) dependency: &'e Dependency,
-    pub(super) condition: Option<(Reading, Verdict)>,
+    pub(super) condition: Option<(Arc<Reading>, Verdict)>,
 }
 
 /// Which dependencies can be fulfilled, and which agents end the conversation when they run.
@@ -36,10 +37,7 @@ impl<'e> Graph<'e> {
         let index: HashMap<&str, usize> = names.map(|(at, agent)| (&*agent.name, at)).collect();
         let edge = |dependency: &'e Dependency| {
             let from = *index.get(&*dependency.agent_name)?;
-            let read = dependency
-                .condition
-                .as_deref()
-                .and_then(|text| Condition::read(text).ok());
+            let read = dependency.condition.as_ref().and_then(ConditionText::reading).cloned();
             Some(Edge {
                 from,
                 dependency,

@@ -7,9 +7,10 @@ use serde_json::Value;
 
 use super::graph::Graph;
 use super::keys::{OF_FAILURES, Outputs};
-use crate::condition::{Misfit, Mistake, PartNames};
+use crate::condition::{Advice, Misfit, Mistake, PartNames};
 use crate::diagnostic::{Finding, did_you_mean};
 use crate::ensemble::{Agent, AgentKind, Ending, Ensemble};
+use crate::fix::{Change, Mend};
 use crate::loader::codes;
 use crate::source::{Route, Span};
 use crate::template::{self, Fault, Path, VARIABLES, printed};
@@ -110,12 +111,20 @@ fn unknown_filters(text: &str, route: &Route) -> Vec<Finding> {
     let unknown = found.filter(|misfit| misfit.mistake == Mistake::Unknown);
     let finding = |misfit: Misfit| {
         let finding = Finding::error(codes::UNKNOWN_FILTER, route.clone().text(misfit.span), misfit.message);
-        match misfit.help {
-            Some(help) => finding.help(help),
-            None => finding,
-        }
+        advised(finding, misfit.help, route)
     };
     unknown.map(finding).collect()
+}
+
+/// The finding with what to write instead, which is in the text at the route.
+pub(super) fn advised(finding: Finding, advice: Option<Advice>, route: &Route) -> Finding {
+    let Some(Advice { words, edit }) = advice else {
+        return finding;
+    };
+    let finding = finding.help(words);
+    let Some((span, text)) = edit else { return finding };
+    let title = format!("write `{text}`");
+    finding.mend(Mend::probable(title, Change::Text(route.clone().text(span), text)))
 }
 
 fn fault(text: &str, route: &Route, listens_to: Option<&[Arc<str>]>) -> Option<Finding> {
@@ -125,7 +134,17 @@ fn fault(text: &str, route: &Route, listens_to: Option<&[Arc<str>]>) -> Option<F
         Fault::Variable(error) => (codes::TEMPLATE_NAME, error),
     };
     let span = error.span.unwrap_or(Span::new(0, text.len()));
-    Some(Finding::error(code, route.clone().text(span), error.message))
+    let finding = Finding::error(code, route.clone().text(span), error.message);
+    let meant = error.span.filter(|_| code == codes::TEMPLATE_NAME).and_then(|span| {
+        let name = text.get(span.start..span.end)?;
+        let agents = listens_to.unwrap_or_default().iter().map(|name| &**name);
+        let near = did_you_mean(name, agents.chain(VARIABLES).filter(|name| !name.contains('-')))?;
+        Some((name, near.to_owned()))
+    });
+    Some(match meant {
+        Some((name, near)) => finding.meant_name(name, &near),
+        None => finding,
+    })
 }
 
 /// The limit of findings, because each is compared with many names.

@@ -8,7 +8,10 @@ mod known;
 mod parts;
 mod prompts;
 
+use std::rc::Rc;
+
 use super::graph::{Edge, Graph};
+use super::templates::advised;
 use crate::condition::{Expression, Fields, Known, Misfit, Mistake, Reading, Type, Verdict};
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, Ending, Ensemble, ResultSpec};
@@ -25,14 +28,14 @@ pub(super) type Ask<'a> = dyn Fn(&Agent) -> Option<Type> + 'a;
 /// What is known of all values of an ensemble.
 pub(super) struct Types {
     /// The output of each agent, if it succeeds.
-    pub(super) outputs: Vec<Type>,
+    pub(super) outputs: Rc<[Type]>,
     /// What all conditions can read.
     pub(super) shared: Known,
 }
 
 impl Types {
     pub(super) fn of(graph: &Graph<'_>, ask: &Ask<'_>) -> Self {
-        let outputs: Vec<Type> = (0..graph.len()).map(|at| output(graph.agent(at), ask)).collect();
+        let outputs: Rc<[Type]> = (0..graph.len()).map(|at| output(graph.agent(at), ask)).collect();
         let shared = shared(graph, &outputs);
         Self { outputs, shared }
     }
@@ -97,10 +100,7 @@ fn finding(misfit: Misfit, route: &Route) -> Finding {
         Mistake::NoKey => codes::UNWRITTEN_KEY,
     };
     let finding = Finding::warning(code, route.clone().text(misfit.span), misfit.message);
-    match misfit.help {
-        Some(help) => finding.help(help),
-        None => finding,
-    }
+    advised(finding, misfit.help, route)
 }
 
 fn of_edge(edge: &Edge<'_>, outputs: &[Type]) -> Type {

@@ -93,7 +93,7 @@ fn texts(
     texts.extend(
         graph
             .all_edges()
-            .filter_map(|(_, edge)| edge.dependency.condition.clone()),
+            .filter_map(|(_, edge)| edge.dependency.condition.as_deref().map(str::to_owned)),
     );
     for spec in graph.ensemble.agents.iter().filter_map(|agent| agent.for_each.as_ref()) {
         if let Items::Expression(text) = &spec.items {

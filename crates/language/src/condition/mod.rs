@@ -80,6 +80,7 @@ mod report;
 mod steady;
 #[cfg(test)]
 mod tests;
+mod text;
 mod truths;
 mod types;
 mod typing;
@@ -111,10 +112,11 @@ pub use part_names::PartNames;
 pub use reading::{Keyed, Reading};
 pub use reads::KeyRead;
 pub use refusal::is_taken;
+pub use text::ConditionText;
 pub use truths::{OutputOf, TruthRead};
-pub use types::{Fields, Range, Type};
-pub(crate) use types::{Shape, Texts};
-pub use typing::{Known, Misfit, Mistake};
+pub(crate) use types::Shape;
+pub use types::{Fields, Later, Range, Type};
+pub use typing::{Advice, Known, Misfit, Mistake};
 pub(crate) use typing::{says, truth};
 pub use wishes::{Place, Wish, Wished};
 

@@ -3,6 +3,7 @@
 //! **Invariant:** a type never leaves out a value that can occur. What is not understood makes it wider.
 
 mod ask;
+mod later;
 mod schema;
 mod words;
 
@@ -10,6 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
+
+pub use self::later::Later;
 
 /// The levels of a schema or a value that are looked at; what is below can be anything.
 const DEEPEST: usize = 16;
@@ -139,28 +142,27 @@ impl Fields {
         }
     }
 
-    fn or(self, other: Self) -> Self {
-        let keys: BTreeSet<String> = self.known.keys().chain(other.known.keys()).cloned().collect();
-        let side = |fields: &Self, key: &str| match (fields.known.get(key), &fields.others) {
-            (Some(known), _) => Some(known.clone()),
-            (None, Some(others)) => Some((others.clone(), false)),
-            (None, None) => None,
-        };
-        let joined = |key: String| {
-            let value = match (side(&self, &key), side(&other, &key)) {
-                (Some((a, a_always)), Some((b, b_always))) => (a.or(b), a_always && b_always),
-                (Some((one, _)), None) | (None, Some((one, _))) => (one, false),
-                (None, None) => (Type::any(), false),
+    fn or(self, mut other: Self) -> Self {
+        let mut known = Vec::with_capacity(self.known.len());
+        for (key, (a, a_always)) in self.known {
+            let value = match (other.known.remove(&key), &other.others) {
+                (Some((b, b_always)), _) => (a.or(b), a_always && b_always),
+                (None, Some(others)) => (a.or(others.clone()), false),
+                (None, None) => (a, false),
             };
-            (key, value)
-        };
+            known.push((key, value));
+        }
+        for (key, (b, _)) in other.known {
+            let value = match &self.others {
+                Some(others) => (others.clone().or(b), false),
+                None => (b, false),
+            };
+            known.push((key, value));
+        }
         Self {
-            known: keys.into_iter().map(joined).collect(),
+            known: known.into_iter().collect(),
             strict: self.strict && other.strict,
-            others: match (self.others, other.others) {
-                (Some(a), Some(b)) => Some(a.or(b)),
-                (one, None) | (None, one) => one,
-            },
+            others: both(self.others, other.others, Type::or),
         }
     }
 }

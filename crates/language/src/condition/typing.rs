@@ -8,7 +8,7 @@ mod compare;
 
 use super::ast::{Choice, Comparison, Expr, Kind, Sign, Suffix, SuffixKind, Variable};
 use super::operators::Arithmetic;
-use super::types::{Range, Shape, Type};
+use super::types::{Later, Range, Shape, Texts, Type};
 use crate::diagnostic::did_you_mean;
 use crate::source::Span;
 use compare::Pair;
@@ -25,7 +25,7 @@ pub struct Known {
     /// `turn_count`.
     pub turn_count: Type,
     /// `history`.
-    pub history: Type,
+    pub history: Later,
     /// `executions`, and `agent_execution_count`.
     pub executions: Type,
     /// `input`.
@@ -33,7 +33,7 @@ pub struct Known {
     /// `inputs`.
     pub inputs: Type,
     /// `outputs`.
-    pub outputs: Type,
+    pub outputs: Later,
     /// The item of a part.
     pub item: Type,
     /// `part`.
@@ -65,7 +65,67 @@ pub struct Misfit {
     /// The bytes of the part.
     pub span: Span,
     /// What to write instead, if it is known.
-    pub help: Option<String>,
+    pub help: Option<Advice>,
+}
+
+/// What to write instead of a part that does not fit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Advice {
+    /// One sentence without a full stop.
+    pub words: String,
+    /// The bytes that are probably wrong, and what was probably meant.
+    pub edit: Option<(Span, String)>,
+}
+
+impl Advice {
+    /// A word that was probably meant in place of `written`, which is somewhere in these bytes of the text.
+    pub(crate) fn near(near: &str, written: &str, text: &str, within: Span) -> Self {
+        let is_word = near.chars().all(|c| c.is_alphanumeric() || c == '_');
+        let mut found = text[within.start..within.end].match_indices(written);
+        let only = found.next().filter(|_| is_word && found.next().is_none());
+        let span = |at: usize| Span::new(within.start + at, within.start + at + written.len());
+        Self {
+            words: format!("did you mean `{near}`?"),
+            edit: only.map(|(at, _)| (span(at), near.to_owned())),
+        }
+    }
+
+    /// What was probably meant by a string, whose literal has these bytes: a truth value, a number, or another string.
+    pub(crate) fn instead_of(text: &str, literal: Option<(Span, &str)>, known: &Shape) -> Option<Self> {
+        let bare = text.trim();
+        let is_truth = bare.eq_ignore_ascii_case("true") || bare.eq_ignore_ascii_case("false");
+        let plain = match () {
+            () if known.yes && known.no && is_truth => Some(bare.to_ascii_lowercase()),
+            () if known.number.is_some() && bare.parse::<f64>().is_ok() => Some(bare.to_owned()),
+            () => None,
+        };
+        if let Some(plain) = plain {
+            return Some(Self {
+                words: format!("write `{plain}` without quotes"),
+                edit: literal.map(|(span, _)| (span, plain)),
+            });
+        }
+        let Some(Texts::OneOf(texts)) = &known.text else {
+            return None;
+        };
+        let alike = texts.iter().find(|one| one.to_lowercase() == text.to_lowercase());
+        let near = alike.map(String::as_str);
+        let near = near.or_else(|| did_you_mean(text, texts.iter().map(String::as_str)))?;
+        // The quotes stay, so the string must not need others.
+        let is_simple = |text: &str| !text.contains(['\'', '"', '\\']) && !text.contains(char::is_control);
+        let inside = literal.filter(|(span, written)| written.get(1..written.len() - 1) == Some(text) && span.end > 1);
+        let inside = inside.filter(|_| is_simple(near));
+        Some(Self {
+            words: format!("did you mean '{near}'?"),
+            edit: inside.map(|(span, _)| (Span::new(span.start + 1, span.end - 1), near.to_owned())),
+        })
+    }
+}
+
+impl From<String> for Advice {
+    fn from(words: String) -> Self {
+        Self { words, edit: None }
+    }
 }
 
 impl Reading {
@@ -106,7 +166,7 @@ impl Typing<'_> {
         &self.text[span.start..span.end]
     }
 
-    fn report(&mut self, mistake: Mistake, span: Span, message: String, help: Option<String>) {
+    fn report(&mut self, mistake: Mistake, span: Span, message: String, help: Option<Advice>) {
         if !self.dead {
             self.misfits.push(Misfit {
                 mistake,
@@ -168,11 +228,11 @@ impl Typing<'_> {
             Variable::Context => &known.context,
             Variable::Output => &known.output,
             Variable::TurnCount => &known.turn_count,
-            Variable::History => &known.history,
+            Variable::History => &*known.history,
             Variable::Executions | Variable::AgentExecutionCount => &known.executions,
             Variable::Input => &known.input,
             Variable::Inputs => &known.inputs,
-            Variable::Outputs => &known.outputs,
+            Variable::Outputs => &*known.outputs,
             Variable::Item => &known.item,
             Variable::Part => &known.part,
         }
@@ -333,8 +393,8 @@ impl Typing<'_> {
                 let near = did_you_mean(name, fields.known.keys().map(String::as_str));
                 let keys: Vec<String> = fields.known.keys().take(12).map(|key| format!("`{key}`")).collect();
                 let help = match near {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => format!("the known keys are {}", keys.join(", ")),
+                    Some(near) => Advice::near(near, name, self.text, span),
+                    None => format!("the known keys are {}", keys.join(", ")).into(),
                 };
                 let (mistake, message) = match fields.strict {
                     true => (Mistake::Fails, format!("`{}` has no field `{name}`", self.words(base))),

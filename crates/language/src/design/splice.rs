@@ -7,8 +7,8 @@ use super::wish::Step;
 use super::yaml;
 use crate::fix::apply;
 use crate::loader::document::{Content, Node};
-use crate::loader::{Document, Found, block_header, end_of, find, is_flow, parts, rewritten};
-use crate::source::{self, Route, Source, Span};
+use crate::loader::{Document, Found, Removed, block_header, end_of, find, is_flow, parts, removed, rewritten};
+use crate::source::{Route, Source, Span};
 
 /// The text after the step; `None`: the place is not written as it must be.
 pub(super) fn performed(source: &Source, document: &Document, step: &Step) -> Option<String> {
@@ -187,18 +187,12 @@ impl Text<'_> {
     }
 
     fn removal(&self, route: &Route) -> Option<(Span, String)> {
-        let found = find(self.document, route)?;
-        let parent = found.parent?;
-        let parts = parts(parent);
-        let own = found.key.map_or(found.node.span.start, |key| key.start);
-        let at = parts.iter().position(|part| part.start == own)?;
-        if parts.len() == 1 {
-            let mut up = route.clone();
-            up.0.pop();
-            return matches!(up.0.last(), Some(source::Step::Key(_)))
-                .then(|| self.removal(&up))
-                .flatten();
-        }
+        let Removed {
+            found,
+            parent,
+            parts,
+            at,
+        } = removed(self.document, route)?;
         let part = parts[at];
         if is_flow(self.text, parent) {
             let before = at.checked_sub(1).map(|at| parts[at]);

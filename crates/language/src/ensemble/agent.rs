@@ -1,15 +1,16 @@
 //! An agent of an ensemble, and its dependencies.
 
 use std::num::NonZeroU32;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Acp, ContextWindow, ForEach, Sandbox, Setting, ToolUse};
+use crate::condition::ConditionText;
 use crate::data::JsonMap;
-use crate::source::Route;
+use crate::source::{Route, Step};
 
 /// An agent of an ensemble.
 #[derive(Debug, Clone, PartialEq)]
@@ -180,7 +181,7 @@ pub struct Dependency {
     /// The agent that is depended on.
     pub agent_name: Arc<str>,
     /// The condition; `None`: no condition.
-    pub condition: Option<String>,
+    pub condition: Option<ConditionText>,
     /// How often new outputs over this dependency may start the agent; `None`: no additional limit.
     pub max_executions: Option<NonZeroU32>,
     /// True: this dependency is required. False: one of the dependencies with false is required.
@@ -344,7 +345,8 @@ impl Agent {
 
     /// The route of the agent at `index` in `agents`.
     pub fn route(index: usize) -> Route {
-        Route::root().key("agents").index(index)
+        static AGENTS: LazyLock<Arc<str>> = LazyLock::new(|| "agents".into());
+        Route(vec![Step::Key(AGENTS.clone()), Step::Index(index)])
     }
 }
 

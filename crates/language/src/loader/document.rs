@@ -111,7 +111,7 @@ impl Document {
     }
 
     /// The tree, shared.
-    pub(super) fn shared_root(&self) -> &Arc<Node> {
+    pub(crate) fn shared_root(&self) -> &Arc<Node> {
         &self.root
     }
 

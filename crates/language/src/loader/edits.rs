@@ -182,18 +182,12 @@ fn is_plain_word(word: &str) -> bool {
 
 /// Removes the entry or the item. Where nothing is left of a map or a list, its own entry is removed.
 fn removal(text: &str, document: &Document, route: &Route) -> Option<(Span, String)> {
-    let found = find(document, route)?;
-    let parent = found.parent?;
-    let parts = parts(parent);
-    let own = found.key.map_or(found.node.span.start, |key| key.start);
-    let at = parts.iter().position(|part| part.start == own)?;
-    if parts.len() == 1 {
-        let mut up = route.clone();
-        up.0.pop();
-        return matches!(up.0.last(), Some(Step::Key(_)))
-            .then(|| removal(text, document, &up))
-            .flatten();
-    }
+    let Removed {
+        found,
+        parent,
+        parts,
+        at,
+    } = removed(document, route)?;
     let part = parts[at];
     if has_mark(&text[part.start..part.end]) {
         return None;
@@ -215,6 +209,39 @@ fn removal(text: &str, document: &Document, route: &Route) -> Option<(Span, Stri
     let between = text.get(part.end..next.start)?;
     let is_clear = found.key.is_some() && between.contains('\n') && !has_mark(between);
     is_clear.then(|| (Span::new(part.start, next.start), String::new()))
+}
+
+/// What is removed with a part of a map or a list.
+pub(crate) struct Removed<'d> {
+    /// The value, with its key in a map.
+    pub(crate) found: Found<'d>,
+    /// The map or list.
+    pub(crate) parent: &'d Node,
+    /// All parts of the parent.
+    pub(crate) parts: Vec<Span>,
+    /// The number of the part that is removed.
+    pub(crate) at: usize,
+}
+
+/// What is removed with the part at a route: of the only part of a map or a list, the map or list itself under its key.
+pub(crate) fn removed<'d>(document: &'d Document, route: &Route) -> Option<Removed<'d>> {
+    let found = find(document, route)?;
+    let parent = found.parent?;
+    let parts = parts(parent);
+    let own = found.key.map_or(found.node.span.start, |key| key.start);
+    let at = parts.iter().position(|part| part.start == own)?;
+    if parts.len() > 1 {
+        return Some(Removed {
+            found,
+            parent,
+            parts,
+            at,
+        });
+    }
+    let mut up = route.clone();
+    up.0.pop();
+    let is_key = matches!(up.0.last(), Some(Step::Key(_)));
+    is_key.then(|| removed(document, &up)).flatten()
 }
 
 /// Whether there may be a comment, an anchor, an alias or a tag, which must not be lost.

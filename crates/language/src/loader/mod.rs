@@ -42,7 +42,7 @@ use crate::source::{At, Part, Route, Source, Span};
 pub use changes::{Changes, changes};
 pub use decode::{Answers, Level, ReportFormat, Settings};
 pub use document::{Document, MAX_BYTES};
-pub(crate) use edits::{Found, find, is_flow, parts};
+pub(crate) use edits::{Found, Removed, find, is_flow, parts, removed};
 pub use findings::MAX_FINDINGS;
 pub use rewrite::flow;
 pub(crate) use rewrite::{block_header, end_of, json, rewrite as rewritten};

@@ -64,7 +64,7 @@ pub fn listed_conversation() -> impl Strategy<Value = (Plan, Vec<u8>)> {
             }
             for dependency in &mut agent.dependencies {
                 if !twist().is_multiple_of(3) {
-                    dependency.condition = Some(OF_PARTS[twist() % OF_PARTS.len()].to_owned());
+                    dependency.condition = Some(OF_PARTS[twist() % OF_PARTS.len()].into());
                 }
             }
         }
@@ -91,7 +91,7 @@ fn loop_with_a_reader(agents: &mut [Agent], twist: usize) {
     agents[0].for_each = Some(for_each(&mut || numbers.next().unwrap_or(1)));
     let condition = OF_PARTS[twist % 4].to_owned();
     agents[0].dependencies = vec![Dependency {
-        condition: (!twist.is_multiple_of(5)).then_some(condition),
+        condition: (!twist.is_multiple_of(5)).then(|| condition.into()),
         ..edge("a1", true, WaitFor::Update)
     }];
     agents[1].dependencies = vec![edge("a0", false, WaitFor::Update)];

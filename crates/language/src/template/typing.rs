@@ -17,7 +17,7 @@ use minijinja::machinery::ast::{Expr, Stmt};
 use minijinja::machinery::{Span as Place, parse};
 use minijinja::syntax::SyntaxConfig;
 
-use crate::condition::{Fields, Misfit, Mistake, Range, Type, says, truth};
+use crate::condition::{Advice, Fields, Misfit, Mistake, Range, Type, says, truth};
 use crate::source::Span;
 
 /// The type of each variable; `None`: it does not exist, or nothing is known of it.
@@ -188,7 +188,7 @@ impl<'t> Typing<'t, '_> {
         self.text.get(place.start..place.end).unwrap_or_default()
     }
 
-    fn report(&mut self, mistake: Mistake, span: Span, message: String, help: Option<String>) {
+    fn report(&mut self, mistake: Mistake, span: Span, message: String, help: Option<Advice>) {
         if (self.guards == 0 || mistake == Mistake::Unknown) && self.text.get(span.start..span.end).is_some() {
             self.misfits.push(Misfit {
                 mistake,

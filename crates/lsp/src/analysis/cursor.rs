@@ -69,20 +69,23 @@ fn read(text: &str, offset: usize) -> Option<Cursor> {
     Some(Cursor { document, route, what })
 }
 
-/// The quotes and brackets that are open at the end of a line.
-fn closing(line: &str) -> String {
+/// The quotes and brackets that are open at the end of these lines.
+fn closing(text: &str) -> String {
     let mut open: Vec<char> = Vec::new();
     let mut quote = None;
+    let mut is_comment = false;
     let mut last = ' ';
-    for c in line.chars() {
+    for c in text.chars() {
         match (quote, c) {
+            (_, '\n') if is_comment => is_comment = false,
+            _ if is_comment => {}
             (Some(mark), _) if c == mark && last != '\\' => quote = None,
             (Some(_), _) => {}
             (None, '"' | '\'') if !last.is_alphanumeric() => quote = Some(c),
             (None, '[') => open.push(']'),
             (None, '{') => open.push('}'),
             (None, ']' | '}') => drop(open.pop()),
-            (None, '#') if last == ' ' => break,
+            (None, '#') if last.is_whitespace() => is_comment = true,
             _ => {}
         }
         last = c;

@@ -5,9 +5,9 @@ use ensemble_language::loader::document::{Content, Node};
 use ensemble_language::source::{Route, Span};
 use ensemble_language::template;
 
-use super::View;
 use super::lexis::{self, Kind, Read, Word};
 use super::tree::{self, Code};
+use super::{View, tested};
 
 /// A place at which an agent is named.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub fn occurrences(view: &View<'_>) -> Vec<Occurrence> {
     let Some(document) = &view.document else {
         return Vec::new();
     };
-    let mut finder = Finder {
+    let finder = Finder {
         document,
         agents: tree::agents(document).iter().map(|agent| agent.name).collect(),
         stored: tree::agents(document)
@@ -64,12 +64,22 @@ pub fn occurrences(view: &View<'_>) -> Vec<Occurrence> {
             .collect(),
         found: Vec::new(),
     };
-    finder.walk(document.root(), &Route::root(), &[]);
-    let mut found = finder.found;
-    found.sort_by_key(|one| (one.span.start, one.span.end));
-    // A value with an alias stands at one place.
-    found.dedup();
-    found
+    finder.all()
+}
+
+/// All places in a test file at which this agent of the tested ensemble is named. `is_stored`: the agent's output is in the
+/// context under its name.
+pub fn in_test(text: &str, agent: &str, is_stored: bool) -> Vec<Occurrence> {
+    let Some(document) = tree::outline(text, None) else {
+        return Vec::new();
+    };
+    let finder = Finder {
+        document: &document,
+        agents: vec![agent],
+        stored: if is_stored { vec![agent] } else { Vec::new() },
+        found: Vec::new(),
+    };
+    finder.all()
 }
 
 /// The place at an offset.
@@ -94,6 +104,15 @@ struct Finder<'d> {
 }
 
 impl<'d> Finder<'d> {
+    fn all(mut self) -> Vec<Occurrence> {
+        self.walk(self.document.root(), &Route::root(), &[]);
+        let mut found = self.found;
+        found.sort_by_key(|one| (one.span.start, one.span.end));
+        // A value with an alias stands at one place.
+        found.dedup();
+        found
+    }
+
     fn walk(&mut self, node: &'d Node, route: &Route, dependencies: &[&'d str]) {
         match &node.content {
             Content::Sequence(items) => {
@@ -104,9 +123,10 @@ impl<'d> Finder<'d> {
             }
             Content::Mapping(entries) => {
                 let everyone = self.agents.clone();
+                let are_agents = tree::keys_name_agents(route);
                 for entry in entries {
                     let route = route.key(entry.key.clone());
-                    if tree::pattern(&route).starts_with("conversation_limits.max_agent_executions.") {
+                    if are_agents {
                         self.note(&entry.key, entry.key_span, Form::Yaml, false);
                     }
                     let is_default = *route.to_string() == *"defaults";
@@ -132,7 +152,7 @@ impl<'d> Finder<'d> {
                     "agents.*.dependencies.*.agent_name",
                     "result",
                 ];
-                if is_tool || names.contains(&pattern.as_str()) {
+                if is_tool || names.contains(&pattern.as_str()) || tested::is_agent(&pattern) {
                     let span = self.document.resolve(&route.clone().text(Span::new(0, text.len())));
                     self.note(text, span, Form::Yaml, pattern == "agents.*.name");
                 }

@@ -2,8 +2,9 @@
 //!
 //! **Invariant:** after a rename the checks of the text find what they found before; otherwise it is refused.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use ensemble_language::cases::is_test_file;
 use ensemble_language::check;
 use ensemble_language::diagnostic::Code;
 use ensemble_language::ensemble::{AgentKind, ToolKind};
@@ -28,8 +29,8 @@ pub struct Edit {
 pub struct Renamed {
     /// The edits of the text.
     pub edits: Vec<Edit>,
-    /// The edits of scripts: each with its name as the project sees it, its text and its edits.
-    pub scripts: Vec<(PathBuf, String, Vec<Edit>)>,
+    /// The edits of scripts and test files: each with its name as the project sees it, its text and its edits.
+    pub others: Vec<(PathBuf, String, Vec<Edit>)>,
     /// The scripts that name the agent perhaps, and are not changed.
     pub uncertain: Vec<PathBuf>,
     /// Whether the agent's output is stored in the context under its name.
@@ -41,7 +42,8 @@ pub fn prepare(view: &View<'_>, offset: usize) -> Option<Occurrence> {
     names::at(view, offset)
 }
 
-/// The edits that give another name to the agent at the offset. `is_shared` tells whether other ensembles use a script too.
+/// The edits that give another name to the agent at the offset. `is_shared` tells whether other ensembles use a script too;
+/// `tests` are the test files of the ensemble, with their texts.
 ///
 /// # Errors
 /// There is no agent, or the name cannot be given; the message says why.
@@ -49,7 +51,8 @@ pub fn rename(
     view: &View<'_>,
     offset: usize,
     new: &str,
-    is_shared: &dyn Fn(&std::path::Path) -> bool,
+    is_shared: &dyn Fn(&Path) -> bool,
+    tests: Vec<(PathBuf, String)>,
 ) -> Result<Renamed, String> {
     let Some(agent) = names::at(view, offset).map(|found| found.agent) else {
         return Err("there is no name of an agent here".to_owned());
@@ -73,16 +76,32 @@ pub fn rename(
         ..Renamed::default()
     };
     in_scripts(view, &agent, new, is_shared, &mut renamed);
+    for (path, text) in tests {
+        let edits = in_test(&text, &agent, new, renamed.is_stored);
+        if !edits.is_empty() {
+            renamed.others.push((path, text, edits));
+        }
+    }
     Ok(renamed)
 }
 
-/// The text of a script in which the agent has another name; as it is, if it does not name the agent.
+/// The edits of a test file of the ensemble.
+fn in_test(text: &str, agent: &str, new: &str, is_stored: bool) -> Vec<Edit> {
+    let occurrences = names::in_test(text, agent, is_stored);
+    occurrences.iter().map(|one| edit(text, one, new)).collect()
+}
+
+/// The text of a script or a test file in which the agent has another name; as it is, if it does not name the agent.
 ///
 /// # Errors
 /// The name cannot be given, or it is not certain what the script names.
-pub fn in_script(text: &str, agent: &str, new: &str, is_stored: bool) -> Result<String, String> {
+pub fn in_other(path: &Path, text: &str, agent: &str, new: &str, is_stored: bool) -> Result<String, String> {
     if !is_name(new) {
         return Err(format!("`{new}` cannot be the name of an agent"));
+    }
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    if is_test_file(name) {
+        return Ok(applied(text, &in_test(text, agent, new, is_stored)));
     }
     let occurrences = scripts::occurrences(text, agent, is_stored);
     let occurrences =
@@ -165,13 +184,7 @@ fn found(text: &str) -> Vec<Code> {
 }
 
 /// The edits of the scripts of agents that depend on the agent.
-fn in_scripts(
-    view: &View<'_>,
-    agent: &str,
-    new: &str,
-    is_shared: &dyn Fn(&std::path::Path) -> bool,
-    renamed: &mut Renamed,
-) {
+fn in_scripts(view: &View<'_>, agent: &str, new: &str, is_shared: &dyn Fn(&Path) -> bool, renamed: &mut Renamed) {
     let Some(ensemble) = &view.ensemble else { return };
     let is_stored = view.agent(agent).is_some_and(|agent| *agent.state_key() == agent.name);
     renamed.is_stored = is_stored;
@@ -209,7 +222,7 @@ fn in_scripts(
         match occurrences.filter(|_| is_certain) {
             Some(all) => {
                 let edits = all.iter().map(|one| edit(&known.text, one, new)).collect();
-                renamed.scripts.push((path, known.text.clone(), edits));
+                renamed.others.push((path, known.text.clone(), edits));
             }
             None => renamed.uncertain.push(path),
         }

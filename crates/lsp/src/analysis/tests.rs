@@ -43,7 +43,7 @@ fn ask_everything(text: &str, good: Option<Arc<Ensemble>>) {
         for found in complete::complete(&view, offset) {
             assert!(text.get(found.span.start..found.span.end).is_some());
         }
-        if let Ok(renamed) = rename::rename(&view, offset, "z-1", &|_| false) {
+        if let Ok(renamed) = rename::rename(&view, offset, "z-1", &|_| false, Vec::new()) {
             rename::applied(text, &renamed.edits);
         }
     }

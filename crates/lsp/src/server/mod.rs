@@ -28,7 +28,7 @@ use ensemble_runs::project::Project;
 use lsp_server::Message;
 
 use self::outgoing::Outgoing;
-pub use self::requests::is_shared;
+pub use self::requests::{is_shared, tests_of};
 use self::session::Session;
 use crate::analysis::findings::Checks;
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ensemble_language::cases::is_test_file;
 use ensemble_language::ensemble::Ensemble;
 use ensemble_language::loader::load;
 use ensemble_language::source::{Source, Span};
@@ -210,7 +211,10 @@ impl<'s> Asked<'s> {
         let is_shared = |script: &Path| is_shared(script, &document.path) || is_open(&root.join(script), documents);
         let offset = document.text.offset(at.position);
         let renamed = match self.view(document, documents) {
-            Some(view) => rename::rename(&view, offset, &params.new_name, &is_shared),
+            Some(view) => {
+                let tests = tests_in_editor(&document.path, documents);
+                rename::rename(&view, offset, &params.new_name, &is_shared, tests)
+            }
             None => Err("there is no ensemble here".to_owned()),
         };
         let renamed = renamed.map_err(|why| Refusal(ErrorCode::RequestFailed, why))?;
@@ -244,11 +248,11 @@ impl<'s> Asked<'s> {
         };
         let mut changes = Map::new();
         changes.insert(document.uri.as_str().to_owned(), edits(&document.text, &renamed.edits));
-        for (path, text, of_script) in &renamed.scripts {
+        for (path, text, of_other) in &renamed.others {
             let path = self.services.project.folder.join(path);
             let text = Text::new(text.as_str(), self.client.encoding);
             if let Some(uri) = address::of_path(&path) {
-                changes.insert(uri.as_str().to_owned(), edits(&text, of_script));
+                changes.insert(uri.as_str().to_owned(), edits(&text, of_other));
             }
         }
         json!({ "changes": changes })
@@ -339,6 +343,34 @@ pub fn is_shared(script: &Path, ensemble: &Path) -> bool {
     };
     let mut others = files::yaml_in(folder, MOST_FILES).into_iter();
     others.any(|path| path != ensemble && files::read(&path).is_ok_and(|source| source.text().contains(name)))
+}
+
+/// The test files beside an ensemble that test it, with their texts on disk.
+pub fn tests_of(ensemble: &Path) -> Vec<(PathBuf, String)> {
+    let beside = ensemble.parent().map(|folder| files::yaml_in(folder, MOST_FILES));
+    let name = |path: &Path| {
+        path.file_name()
+            .is_some_and(|name| is_test_file(&name.to_string_lossy()))
+    };
+    let tests = beside.unwrap_or_default().into_iter().filter(|path| name(path));
+    let texts = tests.filter_map(|path| {
+        let text = files::read(&path).ok()?.text().to_string();
+        Some((path, text))
+    });
+    texts
+        .filter(|(path, text)| tested_by(text, path).as_deref() == Some(ensemble))
+        .collect()
+}
+
+/// Likewise, with the text in the editor of those that are open.
+fn tests_in_editor(ensemble: &Path, documents: &Documents) -> Vec<(PathBuf, String)> {
+    let mut tests = tests_of(ensemble);
+    for (path, text) in &mut tests {
+        if let Some(document) = documents.values().find(|document| document.path == *path) {
+            *text = document.text.text().to_string();
+        }
+    }
+    tests
 }
 
 /// Whether the file is open, so that its text may be another than that on disk.

@@ -1,5 +1,7 @@
 //! The result of `check`, for users and as JSON.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use super::count;
@@ -7,6 +9,7 @@ use ensemble_core::explore::{
     AgentSummary, Assumed, Coverage, End, ExecutionResult, Exploration, ExploredExecution, STEPS_FROM_ONE_STATE,
     StepReport, Stopped,
 };
+use ensemble_language::plan::Plan;
 
 /// The version of the JSON document.
 const VERSION: u32 = 2;
@@ -217,6 +220,17 @@ pub struct Explored {
     pub file: String,
     /// The result.
     pub found: Exploration,
+}
+
+impl Explored {
+    /// What was found of the ensemble in this file.
+    pub fn of(plan: &Plan, file: &Path, found: Exploration) -> Self {
+        Self {
+            name: plan.ensemble().name.to_string(),
+            file: file.display().to_string(),
+            found,
+        }
+    }
 }
 
 /// The results for users: the ensemble, and those that it names, each with its file.

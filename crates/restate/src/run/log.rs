@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use ensemble_core::conversation::{ConversationState, Event, OpenExecution, Record};
+use ensemble_language::data::Question;
 use ensemble_language::plan::Plan;
 use ensemble_remote::protocol::{Brief, InnerLines, StartRun, lines};
 use restate_sdk::prelude::*;
@@ -100,11 +101,15 @@ impl<'a> Log<'a> {
         }
     }
 
-    /// The agent that asks, and the number of its execution.
-    pub(super) fn first_question(&self) -> Option<(Arc<str>, u32)> {
+    /// The agent that asks, the number of its execution, and the question.
+    pub(super) fn first_question(&self) -> Option<(Arc<str>, u32, Question)> {
         let mut slots = self.state.open_turn()?.slots.iter();
-        let waiting = slots.find(|slot| matches!(slot.progress, OpenExecution::Waiting(_)))?;
-        Some((waiting.start.agent.clone(), waiting.start.execution))
+        slots.find_map(|slot| match &slot.progress {
+            OpenExecution::Waiting(question) => {
+                Some((slot.start.agent.clone(), slot.start.execution, question.clone()))
+            }
+            _ => None,
+        })
     }
 
     fn note(&mut self, event: &Event) {

@@ -250,3 +250,30 @@ pub(crate) async fn records_when(id: &str, are_enough: impl Fn(&[Record], bool) 
 pub(crate) async fn all_records(id: &str) -> Vec<Record> {
     records_when(id, |_, is_over| is_over).await
 }
+
+/// A process of a script.
+pub(crate) struct Process(PathBuf);
+
+/// The process that has written its number into this file, as soon as it has.
+pub(crate) async fn process_in(file: &Path) -> Process {
+    let begun = Instant::now();
+    loop {
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        if text.ends_with('\n') {
+            return Process(PathBuf::from(format!("/proc/{}", text.trim())));
+        }
+        assert!(begun.elapsed() < PATIENCE, "the script does not begin");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+impl Process {
+    /// Waits until it has ended.
+    pub(crate) async fn ended(self) {
+        let begun = Instant::now();
+        while self.0.exists() {
+            assert!(begun.elapsed() < PATIENCE, "the script of a run that is over goes on");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}

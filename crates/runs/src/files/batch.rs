@@ -3,9 +3,11 @@
 //! The journals of the runs are the record. The index `rows.jsonl` only saves reading them: a run that has ended and does not
 //! stand in the index is found by its id.
 
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ensemble_core::store::{RunId, StoreError, StoredRun};
 
@@ -25,6 +27,8 @@ pub struct BatchFiles {
     place: Place,
     runs: FileStore,
     index: Sink,
+    /// The names in the folder of runs, and those that may have been made there since. Nobody else makes any. `None`: they could not be read.
+    begun: Option<Mutex<HashSet<OsString>>>,
     _lock: Lock,
 }
 
@@ -44,11 +48,17 @@ impl BatchFiles {
         let folder = made.map_err(|source| failed("create the folder", &path, source))?;
         let lock = Lock::take(&RunId::new(name), &place)?;
         let index = index(&folder).map_err(|source| failed("open", &path.join(INDEX), source))?;
+        let begun = match place.join("runs").open().and_then(|runs| runs.entries()) {
+            Ok(names) => Some(Mutex::new(names.into_iter().collect())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Some(Mutex::default()),
+            Err(_) => None,
+        };
         let runs = FileStore::at(place.join("runs"));
         Ok(Self {
             place,
             runs,
             index,
+            begun,
             _lock: lock,
         })
     }
@@ -65,14 +75,26 @@ impl BatchFiles {
 
     /// The run with this id; `None` if it has no journal.
     pub fn run(&self, id: &RunId) -> Option<Arc<dyn StoredRun>> {
+        let name = OsStr::new(id.as_str());
+        if self.begun.as_ref().is_some_and(|begun| !lock(begun).contains(name)) {
+            return None;
+        }
         FileStore::run_in(&self.runs.folder().join(id.as_str()))
     }
 
-    /// Removes what is left of a run that was killed before its first record.
+    /// Removes what is left of a run that was killed before its first record, and takes a run with this id for one that has begun.
     ///
     /// # Errors
     /// The folder cannot be removed.
     pub fn discard(&self, id: &RunId) -> Result<(), StoreError> {
+        // What was never there needs not be looked for.
+        if self
+            .begun
+            .as_ref()
+            .is_some_and(|begun| lock(begun).insert(id.as_str().into()))
+        {
+            return Ok(());
+        }
         self.runs.discard(id)
     }
 
@@ -112,6 +134,10 @@ impl BatchFiles {
         });
         replaced.map_err(|source| failed("write", &self.results(), source))
     }
+}
+
+fn lock(names: &Mutex<HashSet<OsString>>) -> MutexGuard<'_, HashSet<OsString>> {
+    names.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The index, to be added to. A line that a crash has torn is cut off.

@@ -9,7 +9,7 @@ use ensemble_language::source::{Source, Span};
 use ensemble_lsp::analysis::findings::{Kind, Place};
 use ensemble_lsp::analysis::rename::{self, Renamed};
 use ensemble_lsp::analysis::{View, names};
-use ensemble_lsp::server::is_shared;
+use ensemble_lsp::server::{is_shared, tests_of};
 use ensemble_runs::project::{Project, read_source};
 use serde_json::{Value, json};
 
@@ -73,23 +73,25 @@ fn rename(app: &App, path: &Path, text: &Arc<str>, wanted: &Value) -> Result<Val
     let definition = names::definition(&view, agent);
     let at = definition.ok_or_else(|| Failure::wrong(format!("there is no agent `{agent}`")))?;
     let shared = |script: &Path| is_shared(script, &absolute) || !project.holds(script);
-    let renamed = rename::rename(&view, at.start, name, &shared).map_err(Failure::wrong)?;
+    let tests = tests_of(&absolute).into_iter();
+    let tests = tests.filter_map(|(path, text)| Some((path.strip_prefix(&project.folder).ok()?.to_owned(), text)));
+    let renamed = rename::rename(&view, at.start, name, &shared, tests.collect()).map_err(Failure::wrong)?;
     let units = Units::of(text);
     let edits = renamed.edits.iter().map(|edit| spliced(&units, edit.span, &edit.text));
     Ok(json!({
         "title": format!("call `{agent}` `{name}`"),
         "edits": edits.collect::<Vec<_>>(),
-        "scripts": scripts(project, &renamed, agent, name)?,
+        "scripts": others(project, &renamed, agent, name)?,
         "uncertain": renamed.uncertain,
     }))
 }
 
-/// The scripts that name the agent, in the form that `save` takes.
-fn scripts(project: &Project, renamed: &Renamed, agent: &str, name: &str) -> Result<Vec<Value>, Failure> {
-    let scripts = renamed.scripts.iter().map(|(path, ..)| {
+/// The scripts and test files that name the agent, in the form that `save` takes.
+fn others(project: &Project, renamed: &Renamed, agent: &str, name: &str) -> Result<Vec<Value>, Failure> {
+    let others = renamed.others.iter().map(|(path, ..)| {
         let text = read_source(&project.folder.join(path))?;
         let names = json!([[agent, name, renamed.is_stored]]);
         Ok(json!({"file": path, "digest": digest(text.text()), "names": names}))
     });
-    scripts.collect()
+    others.collect()
 }

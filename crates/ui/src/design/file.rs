@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ensemble_language::cases::is_test_file;
 use ensemble_language::loader::load;
 use ensemble_language::source::Source;
-use ensemble_lsp::analysis::rename::in_script;
+use ensemble_lsp::analysis::rename::in_other;
 use ensemble_runs::project::{Project, read_source};
 use ensemble_runs::replaced::{NotReplaced, replace};
 use hyper::StatusCode;
@@ -121,13 +122,14 @@ pub(super) fn save(app: &App, given: &Value) -> Result<Value, Failure> {
     Ok(json!({"digest": digest(&text), "scripts": digests}))
 }
 
-/// A script in which agents have other names: its path, its text, and its new text.
+/// A script or a test file in which agents have other names: its path, its text, and its new text.
 fn renamed(project: &Project, given: &Value) -> Result<(PathBuf, String, String), Failure> {
     let file = wanted(given, "file")?;
     let path = PathBuf::from(file);
-    let is_script = path.extension().is_some_and(|end| end == "rhai") && project.holds(&path);
-    if !is_script {
-        return Err(forbidden(format!("`{file}` is no script inside the served folder")));
+    let is_script = path.extension().is_some_and(|end| end == "rhai");
+    if !(is_script || is_test_file(file)) || !project.holds(&path) {
+        let message = format!("`{file}` is no script and no test file inside the served folder");
+        return Err(forbidden(message));
     }
     let before = read_source(&project.folder.join(&path))?.text().to_string();
     if digest(&before) != wanted(given, "digest")? {
@@ -139,7 +141,7 @@ fn renamed(project: &Project, given: &Value) -> Result<(PathBuf, String, String)
             return Err(Failure::wrong("`names` is a list of `[old, new, is_stored]`"));
         };
         let is_stored = name[2].as_bool().unwrap_or_default();
-        after = in_script(&after, old, new, is_stored).map_err(Failure::wrong)?;
+        after = in_other(&path, &after, old, new, is_stored).map_err(Failure::wrong)?;
     }
     Ok((path, before, after))
 }

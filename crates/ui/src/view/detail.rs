@@ -19,7 +19,7 @@ impl View {
             .map(|(position, edge)| {
                 json!({
                     "from": edge.agent_name,
-                    "condition": edge.condition,
+                    "condition": edge.condition.as_deref(),
                     "feedback": edge.feedback,
                     "fired": fired.is_some_and(|fired| fired.contains(&position)),
                 })

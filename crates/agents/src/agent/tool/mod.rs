@@ -27,7 +27,7 @@ use self::gate::Gates;
 use self::mcp::Server;
 #[cfg(feature = "acp")]
 pub(in crate::agent) use self::permission::Permitted;
-pub use self::permission::ToolPermissions;
+pub use self::permission::{ToolPermissions, means};
 use self::session::ToolSession;
 use super::dialogue::Tools;
 use super::llm::ToolSource;

@@ -150,11 +150,14 @@ impl ToolPermissions {
     }
 }
 
-/// Do these names hold the tool, its server, or `*`?
-fn names(names: &HashSet<String>, tool: &str) -> bool {
+/// Does this name of `--allow-tool` or `--deny-tool` mean the tool: is it its name, that of its server, or `*`?
+pub fn means(name: &str, tool: &str) -> bool {
     let server = tool.split_once('.').map(|(server, _)| server);
-    let mut known = [Some(tool), server, Some(EVERY)].into_iter().flatten();
-    known.any(|name| names.contains(name))
+    [Some(tool), server, Some(EVERY)].contains(&Some(name))
+}
+
+fn names(names: &HashSet<String>, tool: &str) -> bool {
+    names.iter().any(|name| means(name, tool))
 }
 
 fn denied(tool: &str, why: &str) -> Permitted {

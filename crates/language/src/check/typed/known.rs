@@ -1,11 +1,12 @@
 //! What the variables of an ensemble can be: what agents put out, the context, the history.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::rc::Rc;
+use std::sync::{Arc, LazyLock};
 
 use crate::check::graph::Graph;
 use crate::check::turns;
-use crate::condition::{Fields, HISTORY_FIELDS, Known, Range, Type};
+use crate::condition::{Fields, HISTORY_FIELDS, Known, Later, Range, Type};
 use crate::data::FailureKind;
 use crate::ensemble::{Agent, AgentKind, Combine, Ensemble};
 
@@ -99,18 +100,20 @@ pub(super) fn failure() -> Type {
 }
 
 /// What all conditions can read.
-pub(super) fn shared(graph: &Graph<'_>, outputs: &[Type]) -> Known {
+pub(super) fn shared(graph: &Graph<'_>, outputs: &Rc<[Type]>) -> Known {
     let ensemble = graph.ensemble;
+    let names: Rc<[Arc<str>]> = ensemble.agents.iter().map(|agent| agent.name.clone()).collect();
+    let (all, those) = ((names.clone(), outputs.clone()), (names, outputs.clone()));
     let turns = u64::from(ensemble.limits.max_total_turns.get());
     Known {
         context: context(graph, outputs),
         output: Type::any(),
         turn_count: Type::count(turns),
-        history: history(graph, outputs),
+        history: Later::new(move || history(&all.0, &all.1)),
         executions: executions(graph),
         input: Type::text(),
         inputs: inputs(ensemble),
-        outputs: latest(graph, outputs),
+        outputs: Later::new(move || latest(&those.0, &those.1)),
         item: Type::any(),
         part: Type::any(),
     }
@@ -182,20 +185,20 @@ fn executions(graph: &Graph<'_>) -> Type {
     open((0..graph.len()).map(of).collect())
 }
 
-fn latest(graph: &Graph<'_>, outputs: &[Type]) -> Type {
-    let of = |(at, output): (usize, &Type)| (graph.name(at).to_owned(), (output.clone().or(failure()), false));
-    open(outputs.iter().enumerate().map(of).collect())
+fn latest(names: &[Arc<str>], outputs: &[Type]) -> Type {
+    let of = |(name, output): (&Arc<str>, &Type)| (name.to_string(), (output.clone().or(failure()), false));
+    open(names.iter().zip(outputs).map(of).collect())
 }
 
 /// The executions so far. Their fields are a fixed set.
-fn history(graph: &Graph<'_>, outputs: &[Type]) -> Type {
+fn history(names: &[Arc<str>], outputs: &[Type]) -> Type {
     let one = Type::number(Range::between(1.0, f64::INFINITY));
     let any_output = outputs.iter().cloned().fold(failure(), Type::or);
     let of = |field: &&str| {
         let of = match *field {
             "turn_number" | "execution" => one.clone(),
             "attempt" => Type::count(u64::MAX),
-            "agent_name" => Type::one_of(graph.names()),
+            "agent_name" => Type::one_of(names.iter().map(|name| &**name)),
             "success" => Type::boolean(),
             "error" => Type::text().or(Type::nothing()),
             "timestamp" => Type::text(),

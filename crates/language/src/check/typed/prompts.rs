@@ -1,10 +1,11 @@
 //! Templates against what their variables can be.
 
 use std::borrow::Cow;
+use std::cell::LazyCell;
 
 use super::{Types, failure, parts};
 use crate::check::graph::Graph;
-use crate::check::templates::templates;
+use crate::check::templates::{advised, templates};
 use crate::condition::{Fields, Misfit, Mistake, Range, Type};
 use crate::diagnostic::Finding;
 use crate::ensemble::Agent;
@@ -16,6 +17,7 @@ use crate::template;
 /// Warns of the parts of templates that do not fit.
 pub(super) fn check(graph: &Graph<'_>, types: &Types, findings: &mut Vec<Finding>) {
     let known = of_all(graph, types);
+    let past = LazyCell::new(|| history(&types.shared.history));
     for at in 0..graph.len() {
         let templates = templates(graph.agent(at), &Agent::route(at));
         let mut templates = templates.into_iter().filter(|(text, _)| text.contains('{')).peekable();
@@ -24,6 +26,9 @@ pub(super) fn check(graph: &Graph<'_>, types: &Types, findings: &mut Vec<Finding
         }
         let own = of_agent(graph, at, types);
         let find = |name: &str| {
+            if name == "history" {
+                return Some(&*past);
+            }
             let is_name = |(known, _): &&(Cow<'_, str>, Cow<'_, Type>)| *known == name;
             // Where a name stands for two things, the fixed variables come first.
             let found = known.iter().find(is_name).or_else(|| own.iter().find(is_name));
@@ -48,15 +53,12 @@ fn finding(misfit: Misfit, route: &Route) -> Option<Finding> {
         Mistake::Unknown => return None,
     };
     let finding = Finding::warning(code, route.clone().text(misfit.span), misfit.message);
-    Some(match misfit.help {
-        Some(help) => finding.help(help),
-        None => finding,
-    })
+    Some(advised(finding, misfit.help, route))
 }
 
 type Named<'a> = (Cow<'a, str>, Cow<'a, Type>);
 
-/// The variables that are the same for all agents.
+/// The variables that are the same for all agents, without `history`.
 fn of_all<'a>(graph: &Graph<'_>, types: &'a Types) -> Vec<Named<'a>> {
     let shared = &types.shared;
     let named = |name: &'static str, of: Type| (Cow::Borrowed(name), Cow::Owned(of));
@@ -67,7 +69,6 @@ fn of_all<'a>(graph: &Graph<'_>, types: &'a Types) -> Vec<Named<'a>> {
         ("context".into(), Cow::Borrowed(&shared.context)),
         named("turn_count", Type::count(turns)),
         named("transcript", Type::text()),
-        named("history", history(&shared.history)),
         named("request", request()),
     ]
 }

@@ -32,11 +32,11 @@ fn known(facts: &Facts) -> Known {
         context: of(&facts.context),
         output: Type::of_value(facts.output.as_deref().unwrap()),
         turn_count: Type::count(facts.turn_count),
-        history: Type::list(history),
+        history: Type::list(history).into(),
         executions: exactly(executions),
         input: Type::text(),
         inputs: of(&facts.inputs),
-        outputs: exactly(outputs),
+        outputs: exactly(outputs).into(),
         item: Type::any(),
         part: Type::any(),
     }
@@ -140,6 +140,23 @@ fn question() -> impl Strategy<Value = String> {
         true => format!("{literal} {operator} {path}"),
         false => format!("{path} {operator} {literal}"),
     })
+}
+
+/// A key that only one of two maps names can be one of the other keys of the other map.
+#[test]
+fn one_of_two_maps_is_either_of_them() {
+    let counted = exactly([("a", 1.into())]);
+    let of_texts = Type::map(Fields {
+        known: std::collections::BTreeMap::new(),
+        others: Some(Type::text()),
+        strict: false,
+    });
+    for either in [counted.clone().or(of_texts.clone()), of_texts.or(counted)] {
+        for value in [json!({"a": 1}), json!({"a": "x"}), json!({"b": "x"}), json!({})] {
+            assert!(either.admits(&value), "{value} is not {either}");
+        }
+        assert!(!either.admits(&json!({"a": true})), "{either}");
+    }
 }
 
 proptest! {

@@ -1,9 +1,8 @@
 //! Comparisons that have one result for all values, or none.
 
-use super::{Mistake, Typing, can_be, says};
+use super::{Advice, Mistake, Typing, can_be, says};
 use crate::condition::ast::{Comparison, Expr, Kind};
 use crate::condition::types::{Shape, Texts, Type};
-use crate::diagnostic::did_you_mean;
 use crate::source::Span;
 
 impl Typing<'_> {
@@ -38,7 +37,7 @@ impl Typing<'_> {
             false => format!("`{}`, which is {other}", self.words(other_expr.span)),
         };
         let message = format!("`{words}` is {known}, so it never equals {theirs}");
-        let help = instead(known, other_expr);
+        let help = self.instead(known, other_expr);
         let mistake = if is_different { Mistake::Always } else { Mistake::Never };
         self.report(mistake, pair.span(), message, help);
     }
@@ -57,7 +56,7 @@ impl Typing<'_> {
                 pair.right
             );
             let (known, _, _, other_expr) = pair.told();
-            let help = instead(known, other_expr);
+            let help = self.instead(known, other_expr);
             self.report(Mistake::Fails, pair.span(), message, help);
             return false;
         }
@@ -110,8 +109,8 @@ impl Typing<'_> {
                 false => format!("`{words}` is {}, so it is never one of {list}", pair.left),
             };
             let help = match &pair.right_expr.kind {
-                Kind::List(items) => items.iter().find_map(|item| instead(pair.left, item)),
-                _ => instead(item, pair.left_expr),
+                Kind::List(items) => items.iter().find_map(|item| self.instead(pair.left, item)),
+                _ => self.instead(item, pair.left_expr),
             };
             let mistake = if is_not { Mistake::Always } else { Mistake::Never };
             self.report(mistake, pair.span(), message, help);
@@ -160,29 +159,17 @@ fn is_literal(expr: &Expr) -> bool {
     }
 }
 
-/// What to write instead of this literal.
-fn instead(known: &Type, literal: &Expr) -> Option<String> {
-    let shape = known.shape()?;
-    match &literal.kind {
-        Kind::Text(text) => {
-            let bare = text.trim();
-            if shape.yes && shape.no && (bare.eq_ignore_ascii_case("true") || bare.eq_ignore_ascii_case("false")) {
-                return Some(format!("write `{}` without quotes", bare.to_ascii_lowercase()));
+impl Typing<'_> {
+    /// What to write instead of this literal.
+    fn instead(&self, known: &Type, literal: &Expr) -> Option<Advice> {
+        let shape = known.shape()?;
+        match &literal.kind {
+            Kind::Text(text) => Advice::instead_of(text, Some((literal.span, self.words(literal.span))), shape),
+            Kind::Int(_) | Kind::Float(_) if shape.number.is_none() && matches!(shape.text, Some(Texts::Any)) => {
+                let words = "convert the string with `float(…)`, or ask the agent for a number with `output_schema`";
+                Some(words.to_owned().into())
             }
-            if shape.number.is_some() && bare.parse::<f64>().is_ok() {
-                return Some(format!("write `{bare}` without quotes"));
-            }
-            let Some(Texts::OneOf(texts)) = &shape.text else {
-                return None;
-            };
-            let alike = |one: &&String| one.to_lowercase() == text.to_lowercase();
-            let near = texts.iter().find(alike).map(String::as_str);
-            let near = near.or_else(|| did_you_mean(text, texts.iter().map(String::as_str)));
-            near.map(|near| format!("did you mean '{near}'?"))
+            _ => None,
         }
-        Kind::Int(_) | Kind::Float(_) if shape.number.is_none() && matches!(shape.text, Some(Texts::Any)) => {
-            Some("convert the string with `float(…)`, or ask the agent for a number with `output_schema`".to_owned())
-        }
-        _ => None,
     }
 }

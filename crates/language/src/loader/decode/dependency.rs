@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::Names;
-use crate::condition::{Condition, instead};
+use crate::condition::{Condition, ConditionText, instead};
 use crate::diagnostic::Finding;
 use crate::ensemble::{Declared, Dependency, Ending, WaitFor};
 use crate::fix::{Change, Mend};
@@ -59,10 +59,11 @@ pub(super) fn all(fields: &Fields<'_>, names: &Names<'_>, findings: &mut Finding
 fn repeated(
     edge: &Dependency,
     item: &Cursor<'_>,
-    seen: &mut HashMap<(Arc<str>, Option<String>, Ending), At>,
+    seen: &mut HashMap<(Arc<str>, Option<Arc<str>>, Ending), At>,
     findings: &mut Findings,
 ) {
-    let key = (edge.agent_name.clone(), edge.condition.clone(), edge.on);
+    let condition = edge.condition.as_ref().map(ConditionText::text);
+    let key = (edge.agent_name.clone(), condition.cloned(), edge.on);
     let place = || item.route().key("agent_name").value();
     if let Some(first) = seen.insert(key, place()) {
         let message = format!("two dependencies on `{}` have the same condition", edge.agent_name);
@@ -169,14 +170,14 @@ fn edge(at: &Cursor<'_>, index: usize, names: &Names<'_>, findings: &mut Finding
 }
 
 /// The text of a condition; a YAML boolean is also allowed.
-fn condition(at: &Cursor<'_>, findings: &mut Findings) -> Option<String> {
+fn condition(at: &Cursor<'_>, findings: &mut Findings) -> Option<ConditionText> {
     const EXPECTED: &str = "a condition (a string)";
     let Content::Scalar(scalar) = &at.node.content else {
         wrong_type(at, EXPECTED, findings);
         return None;
     };
     match scalar.value {
-        ScalarValue::Bool(_) => Some(scalar.text.to_string()),
+        ScalarValue::Bool(_) => Some((*scalar.text).into()),
         ScalarValue::Text if !scalar.text.trim().is_empty() => compiling(at, &scalar.text, findings),
         ScalarValue::Text | ScalarValue::Null => {
             let finding = Finding::error(codes::BLANK_CONDITION, at.value(), "the condition is blank");
@@ -203,10 +204,11 @@ pub(super) fn correction(
     Some(Mend::new(applicability, format!("write `{word}`"), change))
 }
 
-/// The text of a valid condition. The plan compiles it; this function only reports all problems at once.
-fn compiling(at: &Cursor<'_>, text: &str, findings: &mut Findings) -> Option<String> {
-    let Err(error) = Condition::check(text) else {
-        return Some(text.to_owned());
+/// A valid condition. The plan compiles it; this function only reports all problems at once.
+fn compiling(at: &Cursor<'_>, text: &str, findings: &mut Findings) -> Option<ConditionText> {
+    let error = match ConditionText::parse(text) {
+        Ok(written) => return Some(written),
+        Err(error) => error,
     };
     let mut finding = Finding::error(codes::CONDITION, at.route().text(error.span), error.message);
     finding.help = error.help;

@@ -28,7 +28,7 @@ fn survives(text: &str) {
         for (index, agent) in ensemble.agents.iter().enumerate() {
             for edge in &agent.dependencies {
                 let route = edge.route(&crate::ensemble::Agent::route(index)).key("condition");
-                let length = edge.condition.as_ref().map_or(0, String::len);
+                let length = edge.condition.as_deref().map_or(0, str::len);
                 for end in 0..=length {
                     let at = crate::source::At {
                         route: route.clone(),

@@ -5,7 +5,7 @@ use minijinja::machinery::ast::{Call, Expr, Filter, Test};
 use super::filters::{FILTERS, TESTS, needs, result};
 use super::infer::text_of;
 use super::{Typing, Want, can, span, whole};
-use crate::condition::{Mistake, Type, says};
+use crate::condition::{Advice, Mistake, Type, says};
 use crate::diagnostic::did_you_mean;
 use crate::source::Span;
 use crate::template::METHODS;
@@ -49,14 +49,14 @@ impl<'t> Typing<'t, '_> {
         if known.contains(&name) || name.starts_with("__kept") || self.asks_for_filters {
             return;
         }
+        let place = self.place_of(name, place);
         let help = match did_you_mean(name, known.iter().copied()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => instead(name).map_or_else(
+            Some(near) => Advice::near(near, name, self.text, place),
+            None => Advice::from(instead(name).map_or_else(
                 || format!("the {what}s are those of MiniJinja"),
                 |instead| format!("write {instead}"),
-            ),
+            )),
         };
-        let place = self.place_of(name, place);
         self.report(
             Mistake::Unknown,
             place,
@@ -101,7 +101,7 @@ impl<'t> Typing<'t, '_> {
             };
             let message = format!("`{}` {what} has no method `{name}`", self.words(whole(base)));
             let words = self.words(whole(base));
-            let help = instead(name).map(|filter| format!("write `{words} | {filter}`"));
+            let help = instead(name).map(|filter| format!("write `{words} | {filter}`").into());
             self.report(Mistake::Fails, place, message, help);
             return Type::any();
         }

@@ -3,7 +3,7 @@
 use minijinja::machinery::ast::{BinOpKind, CallArg, CompareOpKind, Expr, UnaryOpKind};
 
 use super::{Typing, Want, can, number, span, whole};
-use crate::condition::{Fields, Mistake, Type, says, truth};
+use crate::condition::{Advice, Fields, Mistake, Type, says, truth};
 use crate::diagnostic::did_you_mean;
 use crate::source::Span;
 use crate::template::view;
@@ -130,9 +130,9 @@ impl<'t> Typing<'t, '_> {
                     return Type::nothing();
                 }
                 let help = match near {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None if known.is_empty() => "it has no keys".to_owned(),
-                    None => format!("the known keys are {}", known.join(", ")),
+                    Some(near) => Advice::near(&near, name, self.text, place),
+                    None if known.is_empty() => "it has no keys".to_owned().into(),
+                    None => format!("the known keys are {}", known.join(", ")).into(),
                 };
                 (message, help)
             }
@@ -141,7 +141,10 @@ impl<'t> Typing<'t, '_> {
                 if want.is_asked {
                     return Type::nothing();
                 }
-                (message, "print the value itself, or read the key of a map".to_owned())
+                (
+                    message,
+                    "print the value itself, or read the key of a map".to_owned().into(),
+                )
             }
         };
         self.report(

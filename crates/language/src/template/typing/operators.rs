@@ -5,8 +5,7 @@
 use minijinja::machinery::ast::{BinOpKind, CompareOpKind, Expr};
 
 use super::{Typing, Want, can, number, whole};
-use crate::condition::{Mistake, Range, Shape, Texts, Type, says, truth};
-use crate::diagnostic::did_you_mean;
+use crate::condition::{Advice, Mistake, Range, Shape, Type, says, truth};
 use crate::source::Span;
 
 impl<'t> Typing<'t, '_> {
@@ -32,7 +31,7 @@ impl<'t> Typing<'t, '_> {
             let place = Span::new(whole(left).start, whole(right).end);
             let message = format!("{a} and {b} cannot be calculated with each other");
             let help = (matches!(op, BinOpKind::Add)).then(|| "`~` joins values of all types as text".to_owned());
-            self.report(Mistake::Fails, place, message, help);
+            self.report(Mistake::Fails, place, message, help.map(Advice::from));
             return Type::any();
         }
         match op {
@@ -104,9 +103,27 @@ impl<'t> Typing<'t, '_> {
                 "`{}` is {}, so it never equals {}",
                 sides.known_words, sides.known, sides.other
             );
-            self.report(mistake, place, message, sides.instead());
+            let help = self.instead(sides, place);
+            self.report(mistake, place, message, help);
         }
         verdict(can_meet, is_different)
+    }
+
+    /// What to write instead of the other side of a comparison.
+    fn instead(&self, sides: &Sides<'_>, place: Span) -> Option<Advice> {
+        let text = sides.other.texts()?.iter().next()?;
+        let find = |quote: char| {
+            let written = format!("{quote}{text}{quote}");
+            let mut found = self
+                .words(place)
+                .match_indices(&written)
+                .map(|(at, _)| place.start + at);
+            let start = found.next().filter(|_| found.next().is_none())?;
+            Some((Span::new(start, start + written.len()), written))
+        };
+        let literal = find('\'').or_else(|| find('"'));
+        let literal = literal.as_ref().map(|(span, written)| (*span, written.as_str()));
+        Advice::instead_of(text, literal, sides.known.shape()?)
     }
 
     fn inside(&mut self, container: &Type, place: Span) -> Type {
@@ -125,29 +142,6 @@ struct Sides<'s> {
     known: &'s Type,
     known_words: &'s str,
     other: &'s Type,
-}
-
-impl Sides<'_> {
-    /// What to write instead of the other side.
-    fn instead(&self) -> Option<String> {
-        let text = self.other.texts()?.iter().next()?;
-        let shape = self.known.shape()?;
-        let bare = text.trim().to_lowercase();
-        if shape.yes && shape.no && (bare == "true" || bare == "false") {
-            return Some(format!("write `{bare}` without quotes"));
-        }
-        if shape.number.is_some() && bare.parse::<f64>().is_ok() {
-            return Some(format!("write `{bare}` without quotes"));
-        }
-        let Some(Texts::OneOf(texts)) = &shape.text else {
-            return None;
-        };
-        let near = texts.iter().find(|one| one.to_lowercase() == text.to_lowercase());
-        let near = near
-            .map(String::as_str)
-            .or_else(|| did_you_mean(text, texts.iter().map(String::as_str)));
-        near.map(|near| format!("did you mean '{near}'?"))
-    }
 }
 
 fn verdict(can_be: bool, is_different: bool) -> Type {

@@ -169,14 +169,20 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_reported_of_a_template_is_so((schema, value) in pair(), expression in expression()) {
-        let schema = json!({"type": "object", "required": ["v"], "additionalProperties": false, "properties": {"v": schema}});
+    fn what_is_reported_of_a_template_is_so(
+        (schema, value) in pair(),
+        expression in expression(),
+        (is_required, is_there) in prop::sample::select(vec![(true, true), (false, true), (false, false)]),
+    ) {
+        let required: &[&str] = if is_required { &["v"] } else { &[] };
+        let schema = json!({"type": "object", "required": required, "additionalProperties": false, "properties": {"v": schema}});
+        let output = if is_there { json!({"v": value}) } else { json!({}) };
         let of = Type::of_schema(&schema);
         let variables = |name: &str| (name == "x").then_some(&of);
         let template = format!("{{% if {expression} %}}yes{{% else %}}no{{% endif %}}");
-        let outcome = rendered(&template, &json!({"v": value}));
+        let outcome = rendered(&template, &output);
         let listed = format!("{{% for one in {expression} %}}{{% endfor %}}");
-        let looped = rendered(&listed, &json!({"v": value}));
+        let looped = rendered(&listed, &output);
         for (template, outcome) in [(&template, &outcome), (&listed, &looped)] {
             for misfit in misfits(template, &variables) {
                 let is_so = match misfit.mistake {
@@ -184,11 +190,19 @@ proptest! {
                     Mistake::Always => outcome.as_deref() != Ok("no"),
                     // Where a value is missing, a loop over it is empty.
                     Mistake::Fails => outcome.is_err() || misfit.message.contains("or nothing"),
-                    Mistake::NoKey => true,
+                    Mistake::NoKey => is_missing(&misfit.message, &output),
                     Mistake::Unknown => false,
                 };
-                prop_assert!(is_so, "{} for {} as {}: {} gave {:?}", template, value, schema, misfit.message, outcome);
+                prop_assert!(is_so, "{} for {} as {}: {} gave {:?}", template, output, schema, misfit.message, outcome);
             }
         }
     }
+}
+
+/// Whether the value that a message names first has no key of the name that it gives last.
+fn is_missing(message: &str, output: &Value) -> bool {
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let (value, key) = (quoted.next().expect("a value"), quoted.last().expect("a key"));
+    let asked = format!("{{{{ ({value})['{key}'] is defined }}}}");
+    rendered(&asked, output).is_ok_and(|answer| answer == "False") || rendered(&asked, output).is_err()
 }

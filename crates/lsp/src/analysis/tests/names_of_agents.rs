@@ -61,8 +61,8 @@ fn renamed(text: &str, scripts: &[(&'static str, &'static str)], new: &str) -> (
     };
     with(text, &around, |view| {
         let offset = text.find("name: a").expect("the agent") + 6;
-        let renamed = rename::rename(view, offset, new, &|_: &Path| false).expect("it can be renamed");
-        let of_scripts = renamed.scripts.iter();
+        let renamed = rename::rename(view, offset, new, &|_: &Path| false, Vec::new()).expect("it can be renamed");
+        let of_scripts = renamed.others.iter();
         let changed = of_scripts
             .map(|(_, text, edits)| rename::applied(text, edits))
             .collect();

@@ -90,11 +90,7 @@ impl Human {
         }
         text.push_str(&unfinished(state));
         for not_run in &ended.not_run {
-            text.push_str(&format!(
-                "  {DIM}{} never ran: {}{DIM:#}\n",
-                not_run.agent,
-                hanging(&not_run.reason)
-            ));
+            text.push_str(&format!("  {DIM}{}{DIM:#}\n", hanging(&not_run.sentence())));
         }
         text.push_str(&self.cost(state));
         text

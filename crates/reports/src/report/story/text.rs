@@ -14,7 +14,7 @@ use crate::report::stood_in::stood_in;
 use crate::report::values::{self, output_text, value_text};
 use crate::report::wrap::{LineWidth, hanging};
 use crate::story::{AttemptEnd, Execution, Progress, Story, Turn};
-use ensemble_core::conversation::{CompletionReason, NotRun, RunStarted};
+use ensemble_core::conversation::{CompletionReason, RunStarted};
 use ensemble_core::conversation::{
     Event, ExecutionEnd, ExecutionFinished, InputRequested, Interruption, Record, RunEnded,
 };
@@ -339,9 +339,9 @@ impl StoryPrinter {
         // An agent that has not run yet may run when the run continues.
         let tells_all = self.whole || !reason.is_resumable();
         let not_run = ended.not_run.iter().filter(|_| tells_all);
-        for NotRun { agent, reason } in not_run {
-            let reason = self.on_one_line(reason);
-            let line = format!("  {DIM}{agent} never ran: {reason}{DIM:#}\n");
+        for one in not_run {
+            let sentence = self.on_one_line(&one.sentence());
+            let line = format!("  {DIM}{sentence}{DIM:#}\n");
             text.push_str(&self.width.sentences(&line));
         }
         text + self.totals(story).as_str()

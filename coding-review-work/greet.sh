@@ -1,0 +1,1 @@
+printf 'Hello, %s!\n' "${1:-world}"

@@ -1,0 +1,80 @@
+//! The condition of a dependency, as the file has it.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use super::{CompileError, Condition, Reading};
+
+/// The text of a condition, with what was parsed of it, so that the text is parsed once. It is compared by its text.
+#[derive(Clone)]
+pub struct ConditionText {
+    text: Arc<str>,
+    reading: Option<Arc<Reading>>,
+}
+
+impl ConditionText {
+    /// Parses the text.
+    ///
+    /// # Errors
+    /// The text is not a condition.
+    pub fn parse(text: &str) -> Result<Self, CompileError> {
+        let reading = Condition::read(text)?;
+        Ok(Self {
+            text: reading.text.clone(),
+            reading: Some(Arc::new(reading)),
+        })
+    }
+
+    /// The text.
+    pub fn text(&self) -> &Arc<str> {
+        &self.text
+    }
+
+    /// What was parsed; `None`: the text is not a condition.
+    pub fn reading(&self) -> Option<&Arc<Reading>> {
+        self.reading.as_ref()
+    }
+}
+
+/// A text that is not a condition is kept, too: whoever compiles it reports the error.
+impl From<&str> for ConditionText {
+    fn from(text: &str) -> Self {
+        Self::parse(text).unwrap_or_else(|_| Self {
+            text: text.into(),
+            reading: None,
+        })
+    }
+}
+
+impl From<String> for ConditionText {
+    fn from(text: String) -> Self {
+        text.as_str().into()
+    }
+}
+
+impl Deref for ConditionText {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
+
+impl PartialEq for ConditionText {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl fmt::Debug for ConditionText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.text.fmt(f)
+    }
+}
+
+impl fmt::Display for ConditionText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.text.fmt(f)
+    }
+}
