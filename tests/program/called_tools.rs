@@ -1,8 +1,11 @@
 //! Agents that call one tool of an MCP server without a model.
 
+#![expect(clippy::disallowed_methods, reason = "a test looks at what a server has written")]
+
+use crate::support::editor::Editor;
 use crate::support::exchange::tool_calls;
 use crate::support::files::read;
-use crate::support::{Outcome, Workspace};
+use crate::support::{Outcome, Workspace, eventually};
 use serde_json::{Value, json};
 
 /// A workspace whose agent `a` calls this tool of the server `h`; `more`: keys of the server.
@@ -111,4 +114,78 @@ fn a_replay_starts_no_server_and_parts_call_their_tool() {
     let id = outcome.json()["run_id"].as_str().unwrap_or_default().to_owned();
     workspace.run(["replay", &id]).expect_code(0);
     assert_eq!(workspace.read("starts.txt").lines().count(), 1);
+}
+
+fn calls(workspace: &Workspace) -> usize {
+    let heard = std::fs::read_to_string(workspace.path().join("heard.txt")).unwrap_or_default();
+    heard.lines().filter(|line| line.contains("tools/call")).count()
+}
+
+/// A call that was under way may have taken effect.
+#[test]
+fn a_call_that_was_cut_short_is_made_again_only_if_it_is_repeatable() {
+    for (agent, more, all, kind) in [
+        (
+            "tool: h.slow, retry: {max_attempts: 3, delay_seconds: 0}",
+            "",
+            1,
+            "refusal",
+        ),
+        ("tool: h.slow", ", repeatable: true", 2, "timeout"),
+    ] {
+        let workspace = workspace(agent, &format!("permission: allow{more}"));
+        let running = workspace.spawn(["run", "a.yaml", "--quiet"]);
+        eventually("the call", || (calls(&workspace) == 1).then_some(()));
+        running.signal("KILL");
+        running.finish();
+        let resumed = workspace.run(["resume", "--last", "--output", "json"]).expect_code(1);
+        let output = output(&resumed);
+        assert_eq!(output["kind"], kind, "{more}: {output}");
+        let told = output["error"].as_str().unwrap_or_default();
+        let is_told = told.contains("the call of `h.slow` was under way when the run was cut short");
+        assert_eq!(is_told, all == 1, "{more}: {told}");
+        assert_eq!(calls(&workspace), all, "{more}");
+    }
+}
+
+#[test]
+fn a_stub_takes_the_place_of_the_call() {
+    let workspace = allowed("tool: h.right");
+    let outcome = workspace
+        .run(["run", "a.yaml", "--stub", "a={\"n\": 4}", "--output", "json"])
+        .expect_code(0);
+    assert_eq!(output(&outcome), json!({"n": 4}));
+    workspace.write(
+        "a.test.yaml",
+        "cases:\n  - {name: one, stubs: {a: {n: 5}}, expect: {outputs: {a: {n: 5}}}}\n",
+    );
+    workspace.run(["test", "a.test.yaml"]).expect_code(0);
+    assert!(!workspace.path().join("starts.txt").exists(), "no server is started");
+}
+
+#[test]
+fn an_editor_offers_the_servers() {
+    let workspace = allowed("tool: h.right");
+    let text = workspace.read("a.yaml");
+    let mut editor = Editor::start(&workspace);
+    editor.open("a.yaml", &text);
+    let line = text
+        .lines()
+        .position(|line| line.contains("tool: h"))
+        .expect("the line");
+    let column = text
+        .lines()
+        .nth(line)
+        .and_then(|line| line.find("h.right"))
+        .expect("the name");
+    let params = editor.at("a.yaml", line, column);
+    let offered = editor.ask("textDocument/completion", params);
+    let labels: Vec<&str> = offered
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|item| item["label"].as_str())
+        .collect();
+    assert_eq!(labels, ["h."]);
+    editor.end();
 }

@@ -55,13 +55,11 @@ pub(super) fn all(fields: &Fields<'_>, names: &Names<'_>, findings: &mut Finding
     Some(edges)
 }
 
+/// What two dependencies have in common if one repeats the other: the agent, the condition and `on`.
+type Same = (Arc<str>, Option<Arc<str>>, Ending);
+
 /// Reports a dependency that repeats an earlier one.
-fn repeated(
-    edge: &Dependency,
-    item: &Cursor<'_>,
-    seen: &mut HashMap<(Arc<str>, Option<Arc<str>>, Ending), At>,
-    findings: &mut Findings,
-) {
+fn repeated(edge: &Dependency, item: &Cursor<'_>, seen: &mut HashMap<Same, At>, findings: &mut Findings) {
     let condition = edge.condition.as_ref().map(ConditionText::text);
     let key = (edge.agent_name.clone(), condition.cloned(), edge.on);
     let place = || item.route().key("agent_name").value();
