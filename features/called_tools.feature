@@ -51,5 +51,5 @@ Feature: Tools without a model
     Given in "a.yaml" `tool: wiki.search` becomes `tool: wikki.search`
     When I run `ensemble validate a.yaml --output json`
     Then the findings include:
-      | place | message                  |
-      | 7:11  | there is no tool `wikki` |
+      | place | message                        |
+      | 7:11  | there is no MCP server 'wikki' |

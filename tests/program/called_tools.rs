@@ -157,7 +157,7 @@ fn a_stub_takes_the_place_of_the_call() {
     assert_eq!(output(&outcome), json!({"n": 4}));
     workspace.write(
         "a.test.yaml",
-        "cases:\n  - {name: one, stubs: {a: {n: 5}}, expect: {outputs: {a: {n: 5}}}}\n",
+        "cases:\n  - {name: one, stubs: {a: {json: {n: 5}}}, expect: {outputs: {a: {n: 5}}}}\n",
     );
     workspace.run(["test", "a.test.yaml"]).expect_code(0);
     assert!(!workspace.path().join("starts.txt").exists(), "no server is started");

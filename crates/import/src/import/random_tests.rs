@@ -239,6 +239,19 @@ proptest! {
     }
 }
 
+/// What is plain for one reader of YAML is not for another.
+#[test]
+fn texts_in_lists_are_read_alike_by_others() {
+    for text in ["/:?", "a:?b", "a,b", "a: b", "a:b"] {
+        let value = json!([text, {"k": [text]}]);
+        let old = json!({"name": "e", "agents": [{"name": "a", "script": "known.py", "config": {"value": value}}]});
+        let new = imported(&old.to_string());
+        assert_eq!(value_of(&new.text), value, "{}", new.text);
+        let second: Value = serde_yaml::from_str(&new.text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert_eq!(second["agents"][0]["config"]["value"], value, "{}", new.text);
+    }
+}
+
 /// The value in the only agent's configuration, as the loader reads it.
 fn value_of(text: &str) -> Value {
     let loaded = loader::load(&Source::new("new.yaml", text));

@@ -250,7 +250,9 @@ fn flow(value: &Value) -> String {
 
 /// A string on one line: plain if YAML reads it as this string, otherwise in quotes.
 fn scalar_text(text: &str, in_list: bool) -> String {
-    if is_bare(text) && !(in_list && text.contains(',')) {
+    // YAML 1.1 does not take `:?` inside of brackets.
+    let divides = in_list && (text.contains(',') || text.contains(":?"));
+    if is_bare(text) && !divides {
         return text.to_owned();
     }
     let json = Value::from(text).to_string();

@@ -7,7 +7,6 @@ use std::borrow::Cow;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use chrono::Utc;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -115,7 +114,6 @@ impl CalledToolRunner {
             let iteration = Iteration {
                 number: 1,
                 tool_calls: vec![call.clone()],
-                started_at: Some(Utc::now()),
                 ..Iteration::default()
             };
             execution.records.replied(iteration, Usage::default()).await;
