@@ -5,7 +5,7 @@
 use crate::support::editor::Editor;
 use crate::support::exchange::tool_calls;
 use crate::support::files::read;
-use crate::support::{Outcome, Workspace, eventually};
+use crate::support::{Outcome, Workspace, eventually, records};
 use serde_json::{Value, json};
 
 /// A workspace whose agent `a` calls this tool of the server `h`; `more`: keys of the server.
@@ -146,6 +146,33 @@ fn a_call_that_was_cut_short_is_made_again_only_if_it_is_repeatable() {
         assert_eq!(is_told, all == 1, "{more}: {told}");
         assert_eq!(calls(&workspace), all, "{more}");
     }
+}
+
+/// Wherever the process is killed, the call is made at most once, and a result that is recorded is the output.
+#[test]
+fn a_call_is_made_at_most_once_wherever_the_process_is_killed() {
+    let agent = "tool: h.right";
+    let whole = allowed(agent);
+    run(&whole).expect_code(0);
+    let has_ended = |journal: &[Value]| journal.iter().any(|record| record["event"] == "tool_call_ended");
+    assert!(has_ended(&whole.journal()));
+    let mut results = 0;
+    for append in 2..=whole.journal().len() {
+        let workspace = allowed(agent);
+        let mut command = workspace.command(["run", "a.yaml", "-i", "hello", "--quiet"]);
+        command.env("ENSEMBLE_FAULT", format!("synced:{append}"));
+        assert!(!command.status().expect("it runs").success(), "{append}");
+        let before = records(&workspace.runs()[0].join("journal.jsonl"));
+        let resumed = workspace.run(["resume", "--last", "--output", "json"]);
+        assert!(calls(&workspace) <= 1, "{append}");
+        if has_ended(&before) {
+            assert_eq!((resumed.code, output(&resumed)), (0, json!({"n": 1})), "{append}");
+            results += 1;
+        } else if resumed.code != 0 {
+            assert_eq!(output(&resumed)["kind"], "refusal", "{append}: {}", resumed.stdout);
+        }
+    }
+    assert!(results > 0);
 }
 
 #[test]
