@@ -1,1 +1,0 @@
-printf 'Hello, %s!\n' "${1:-world}"
