@@ -175,6 +175,17 @@ fn a_call_is_made_at_most_once_wherever_the_process_is_killed() {
     assert!(results > 0);
 }
 
+/// There is no model of which replies could be told.
+#[test]
+fn a_run_that_is_stopped_in_the_call_says_so() {
+    let workspace = allowed("tool: h.slow");
+    let running = workspace.spawn(["run", "a.yaml"]);
+    eventually("the call", || (calls(&workspace) == 1).then_some(()));
+    running.signal("INT");
+    let told = running.finish().expect_code(130).stderr;
+    assert!(told.contains("  a was interrupted in the call of its tool\n"), "{told}");
+}
+
 #[test]
 fn a_stub_takes_the_place_of_the_call() {
     let workspace = allowed("tool: h.right");

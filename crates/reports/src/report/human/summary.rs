@@ -9,6 +9,7 @@ use ensemble_core::conversation::{
     CompletionReason, ConversationState, Record, RunEnded, Unfinished, UnfinishedReason,
 };
 use ensemble_language::data::Question;
+use ensemble_language::ensemble::AgentKind;
 
 /// How many executions have ended, and how many parts of those that have not.
 fn performed(state: &ConversationState) -> String {
@@ -39,8 +40,14 @@ fn unfinished(state: &ConversationState) -> String {
             UnfinishedReason::Interrupted => "was interrupted",
             UnfinishedReason::WaitingForInput => "waits for an answer",
         };
+        let plan = state.plan();
+        let is_call = plan
+            .id(&agent)
+            .is_some_and(|id| matches!(plan.agent(id).kind, AgentKind::Tool { .. }));
         let Some(parts) = parts else {
-            if replies > 0 {
+            if replies > 0 && is_call {
+                text.push_str(&format!("  {agent} {what} in the call of its tool\n"));
+            } else if replies > 0 {
                 let (after, word) = (replies, if replies == 1 { "reply" } else { "replies" });
                 text.push_str(&format!(
                     "  {agent} {what} after {after} {word} of its model; `ensemble resume` goes on from there\n"
