@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeSeq, Serializer};
+use serde_json::Value;
 
 use super::{ConversationState, LaterMessage, MessageAdded, OpenExecution};
 use ensemble_language::data;
@@ -16,6 +17,20 @@ impl RunResult<'_> {
     /// The document as indented text with a line break at its end.
     pub fn to_text(&self) -> String {
         serde_json::to_string_pretty(self).expect("results have string keys") + "\n"
+    }
+
+    /// The value under `result`.
+    pub fn result(&self) -> Value {
+        let value = match self.0.run_value() {
+            Some(result) => serde_json::to_value(&result.value),
+            None => serde_json::to_value(&**self.0.context()),
+        };
+        value.expect("results have string keys")
+    }
+
+    /// The value under `usage`.
+    pub fn usage(&self) -> Value {
+        serde_json::to_value(Usage(self.0)).expect("results have string keys")
     }
 }
 

@@ -1,19 +1,36 @@
 //! `inputs`: what a run of an ensemble takes by name.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
 /// One input of a run.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Input {
     /// The name: an identifier.
     pub name: Arc<str>,
     /// JSON Schema of the value.
     pub schema: Value,
+    /// The schema, compiled when a value is compared with it for the first time: a batch compares thousands. `None`: it is no schema.
+    validator: Arc<OnceLock<Option<jsonschema::Validator>>>,
+}
+
+impl PartialEq for Input {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name && self.schema == other.schema
+    }
 }
 
 impl Input {
+    /// An input whose values match a schema.
+    pub fn new(name: Arc<str>, schema: Value) -> Self {
+        Self {
+            name,
+            schema,
+            validator: Arc::default(),
+        }
+    }
+
     /// The value where none is given; `None`: one must be given.
     pub fn default(&self) -> Option<&Value> {
         self.schema.get("default")
@@ -48,8 +65,9 @@ impl Input {
 
     /// Why the value does not match the schema, one sentence for each error; empty: it matches.
     pub fn errors(&self, value: &Value) -> Vec<String> {
-        // The loader has compiled the schema before.
-        let Ok(validator) = jsonschema::validator_for(&self.schema) else {
+        // The loader has checked the schema before.
+        let compile = || jsonschema::validator_for(&self.schema).ok();
+        let Some(validator) = self.validator.get_or_init(compile) else {
             return Vec::new();
         };
         validator

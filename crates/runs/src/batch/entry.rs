@@ -29,18 +29,15 @@ impl Entry {
     /// What has come of the row whose run has this state; `None` if the run has not ended.
     pub(crate) fn of(id: &RunId, run: &RunId, state: &ConversationState) -> Option<Self> {
         let ended = state.ended()?;
-        let Ok(Value::Object(mut whole)) = serde_json::to_value(RunResult(state)) else {
-            return None;
-        };
-        let mut take = |key: &str| whole.remove(key).unwrap_or_default();
+        let document = RunResult(state);
         Some(Self {
             id: id.to_string(),
             run: run.to_string(),
             outcome: ended.completion_reason,
             detail: ended.detail.as_deref().map(str::to_owned),
-            turns: take("turn_count").as_u64().unwrap_or_default(),
-            result: take("result"),
-            usage: take("usage"),
+            turns: u64::from(state.turn_count()),
+            result: document.result(),
+            usage: document.usage(),
         })
     }
 

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Place;
 use std::io;
 
-use serde_json::{Map, Value, json};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::{Map, Value};
 
 use super::{Entry, Row, WrongRow};
 
@@ -19,33 +20,34 @@ pub struct Line<'a> {
     pub entry: Option<&'a Entry>,
 }
 
-impl Line<'_> {
-    fn document(&self) -> Value {
-        let values = self.row.values.iter();
-        let values: Map<String, Value> = values
-            .map(|(name, value)| (name.to_string(), Value::clone(value)))
-            .collect();
-        let mut line = json!({
-            "row": self.number,
-            "place": self.row.place,
-            "run": self.entry.map(|entry| &entry.run),
-            "outcome": self.entry.map(|entry| entry.outcome),
-            "detail": self.entry.and_then(|entry| entry.detail.as_ref()),
-            "turns": self.entry.map(|entry| entry.turns),
-            "values": values,
-            "result": self.entry.map(|entry| &entry.result),
-            "usage": self.entry.map(|entry| &entry.usage),
-        });
-        if let (Some(input), Value::Object(line)) = (&self.row.input, &mut line) {
-            line.insert("input".to_owned(), Value::from(&**input));
+impl Serialize for Line<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (row, entry) = (self.row, self.entry);
+        let mut line = serializer.serialize_map(None)?;
+        line.serialize_entry("row", &self.number)?;
+        line.serialize_entry("place", &row.place)?;
+        line.serialize_entry("run", &entry.map(|entry| &entry.run))?;
+        line.serialize_entry("outcome", &entry.map(|entry| entry.outcome))?;
+        line.serialize_entry("detail", &entry.and_then(|entry| entry.detail.as_ref()))?;
+        line.serialize_entry("turns", &entry.map(|entry| entry.turns))?;
+        line.serialize_entry("values", &row.values)?;
+        line.serialize_entry("result", &entry.map(|entry| &entry.result))?;
+        line.serialize_entry("usage", &entry.map(|entry| &entry.usage))?;
+        if let Some(input) = &row.input {
+            line.serialize_entry("input", input)?;
         }
-        line
+        line.end()
     }
 }
 
 /// The table as JSON Lines.
 pub fn as_json_lines<'a>(lines: impl Iterator<Item = Line<'a>>) -> String {
-    lines.map(|line| format!("{}\n", line.document())).collect()
+    let mut table = Vec::new();
+    for line in lines {
+        serde_json::to_writer(&mut table, &line).expect("results have string keys");
+        table.push(b'\n');
+    }
+    String::from_utf8(table).expect("JSON is UTF-8")
 }
 
 /// The table as CSV, from its lines as JSON: first what the runs were given, then the keys of their results.
@@ -166,7 +168,49 @@ fn is_end(outcome: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use ensemble_core::conversation::CompletionReason;
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn a_line_says_what_the_row_gave_and_what_came_of_it() {
+        let row = Row {
+            place: "rows.jsonl:2".to_owned(),
+            input: Some("read it".into()),
+            values: [("z", json!(1)), ("a", json!("two"))]
+                .map(|(name, value)| (name.into(), value.into()))
+                .into_iter()
+                .collect(),
+            ..Row::default()
+        };
+        let entry = Entry {
+            id: "e-1".to_owned(),
+            run: "e-1-try2".to_owned(),
+            outcome: CompletionReason::Completed,
+            detail: None,
+            turns: 3,
+            result: json!({"b": "x\ny"}),
+            usage: json!({"requests": 2}),
+        };
+        let line = |row, entry| Line { number: 2, row, entry };
+        let without_input = Row {
+            input: None,
+            ..row.clone()
+        };
+        let lines = [line(&row, Some(&entry)), line(&without_input, None)];
+        assert_eq!(
+            as_json_lines(lines.into_iter()),
+            concat!(
+                r#"{"row":2,"place":"rows.jsonl:2","run":"e-1-try2","outcome":"completed","detail":null,"turns":3,"#,
+                r#""values":{"z":1,"a":"two"},"result":{"b":"x\ny"},"usage":{"requests":2},"input":"read it"}"#,
+                "\n",
+                r#"{"row":2,"place":"rows.jsonl:2","run":null,"outcome":null,"detail":null,"turns":null,"#,
+                r#""values":{"z":1,"a":"two"},"result":null,"usage":null}"#,
+                "\n",
+            )
+        );
+    }
 
     #[test]
     fn csv_has_a_column_for_each_key_of_any_line() {

@@ -16,10 +16,7 @@ pub(super) fn all(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<Input>
     for (name, entry) in at.entries("a map from names to JSON Schemas", findings)? {
         sound &= valid_name(name, &entry, findings);
         match schema(&entry, findings) {
-            Some(schema) => inputs.push(Input {
-                name: name.clone(),
-                schema,
-            }),
+            Some(schema) => inputs.push(Input::new(name.clone(), schema)),
             None => sound = false,
         }
         if let Some(input) = inputs.last().filter(|input| input.name == *name) {
