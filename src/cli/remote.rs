@@ -20,8 +20,8 @@ use ensemble_core::operator::{Asked, Decision, Operator, PermissionRequest};
 use ensemble_core::store::RunId;
 use ensemble_language::data::{Question, WantedPermission};
 use ensemble_language::source::Source;
-use ensemble_remote::Remote;
 use ensemble_remote::protocol::{Answer, StartRun};
+use ensemble_remote::{Remote, RemoteError};
 use ensemble_reports::report::Reporter;
 use ensemble_runs::batch::GivenToRun;
 use ensemble_runs::prepare::prepare_text;
@@ -77,6 +77,8 @@ pub(super) fn run(
             answers: Vec::new(),
             allowed: Vec::new(),
             denied: Vec::new(),
+            goes_on_after: None,
+            cancelled_by: None,
         };
         followed.show_until_its_end(&prepared, signals, ending).await
     })
@@ -101,15 +103,25 @@ pub(super) fn resume(
         let signals = signals::listen();
         let id = remote.find(args.run.as_deref()).await?;
         let sent = remote.records(id.as_str(), 0).await?;
-        if let Some(reason) = cut_short(&remote.decoded(&sent.lines)?).filter(|_| sent.is_over) {
-            return Err(CliError::usage_with_help(
-                format!("run {id} has ended ({reason}), and the engine does not go on with it"),
-                format!(
-                    "`ensemble runs fetch {id} --on {url}` copies it here, and `ensemble resume {id}` goes on with the copy"
-                ),
-            ));
+        let records = remote.decoded(&sent.lines)?;
+        let mut goes_on_after = None;
+        if let Some(reason) = cut_short(&records).filter(|_| sent.is_over) {
+            match remote.resume(id.as_str(), Utc::now()).await {
+                Err(RemoteError::Refused { status: 409, .. }) => {
+                    return Err(CliError::usage_with_help(
+                        format!(
+                            "run {id} has ended ({reason}), and the engine does not wait for its resumption any more"
+                        ),
+                        format!(
+                            "`ensemble runs fetch {id} --on {url}` copies it here, and `ensemble resume {id}` goes on with the copy"
+                        ),
+                    ));
+                }
+                resumed => resumed?,
+            }
+            goes_on_after = Some(records.len() as u64);
         }
-        let start = sent.start.ok_or_else(|| ensemble_remote::RemoteError::NoRun {
+        let start = sent.start.ok_or_else(|| RemoteError::NoRun {
             id: id.to_string(),
             url: remote.url().to_owned(),
         })?;
@@ -127,6 +139,8 @@ pub(super) fn resume(
             answers,
             allowed: options.allowed_tools,
             denied: options.denied_tools,
+            goes_on_after,
+            cancelled_by: None,
         };
         followed.show_until_its_end(&prepared, signals, ending).await
     })
@@ -163,6 +177,10 @@ struct Followed {
     /// Tools that may be called, and tools that may not, of which nobody is asked here.
     allowed: Vec<String>,
     denied: Vec<String>,
+    /// The run was cut short after so many records, and goes on soon: until then its end is none.
+    goes_on_after: Option<u64>,
+    /// Who cancelled the run before it went on.
+    cancelled_by: Option<String>,
 }
 
 impl Followed {
@@ -183,7 +201,17 @@ impl Followed {
                 self.state.apply(&record);
                 self.reporter.report(&record, &self.state);
             }
-            if sent.is_over {
+            if self
+                .goes_on_after
+                .is_some_and(|records| self.state.next_seq() > records)
+            {
+                self.goes_on_after = None;
+                if let Some(by) = self.cancelled_by.take() {
+                    self.cancel(&by).await?;
+                }
+                continue;
+            }
+            if sent.is_over && self.goes_on_after.is_none() {
                 return Ok(ending.show(&self.state, prepared));
             }
             let ended = self.state.ended();
@@ -204,7 +232,11 @@ impl Followed {
         }
     }
 
-    async fn cancel(&self, by: &str) -> Result<(), CliError> {
+    async fn cancel(&mut self, by: &str) -> Result<(), CliError> {
+        if self.goes_on_after.is_some() {
+            self.cancelled_by = Some(by.to_owned());
+            return Ok(());
+        }
         Ok(self.remote.cancel(self.id.as_str(), by).await?)
     }
 

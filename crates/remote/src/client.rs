@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ensemble_core::conversation::{CompletionReason, Record};
+use chrono::{DateTime, Utc};
+use ensemble_core::conversation::Record;
 use ensemble_core::log::{CommitError, SyncPoint};
 use ensemble_core::records::LineError;
 use ensemble_core::runner::BoxFuture;
-use ensemble_core::store::{Durability, LogEnd, RunId, RunStore, StoreError, StoredRun};
+use ensemble_core::store::{Durability, LogEnd, ReadError, RunId, RunStore, StoreError, StoredRun};
 use ensemble_runs::batch::{Engine, GivenToRun};
 use ensemble_runs::{Ready, RunError};
 use futures_util::stream::{self, StreamExt};
@@ -96,9 +97,15 @@ pub enum RemoteError {
         /// Why.
         reason: String,
     },
+    /// The copy of a run went on by itself.
+    #[error("run {0} is here already, and it went on here")]
+    WentOnElsewhere(RunId),
     /// The records cannot be kept.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The copy that is here cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
     /// The records cannot be kept.
     #[error(transparent)]
     Commit(#[from] CommitError),
@@ -121,6 +128,7 @@ impl RemoteError {
             Self::NoWorkers(_) => {
                 Some("start a worker with `ensemble-restate serve`, and register it: see docs/scale.md".to_owned())
             }
+            Self::WentOnElsewhere(id) => Some(format!("to replace it, delete it first: ensemble runs rm {id}")),
             Self::Unreachable { .. } => {
                 Some("the address is that of the engine's ingress, such as http://127.0.0.1:8080".to_owned())
             }
@@ -200,6 +208,43 @@ impl Remote {
         self.call(&format!("{RUNS}/{id}/cancel"), &by).await
     }
 
+    /// Lets a run go on that was cancelled or timed out. It does so a few seconds after it was cut short, when the workers have stopped
+    /// what was under way. One that goes on already is left as it is.
+    ///
+    /// # Errors
+    /// The engine cannot be reached or refuses, as it does if the run has waited for this for too long.
+    pub async fn resume(&self, id: &str, at: DateTime<Utc>) -> Result<(), RemoteError> {
+        let resumed = self.call(&format!("{RUNS}/{id}/resume"), &at).await;
+        resumed.map_err(|error| match error {
+            RemoteError::Refused { status: 404, .. } => self.no_run(id),
+            error => error,
+        })
+    }
+
+    fn no_run(&self, id: &str) -> RemoteError {
+        RemoteError::NoRun {
+            id: id.to_owned(),
+            url: self.url.clone(),
+        }
+    }
+
+    /// Lets a run go on that was cut short after so many records, and waits until it does. One that goes on already, or waits for an
+    /// answer, is left as it is.
+    async fn go_on_after(&self, id: &RunId, known: u64, at: DateTime<Utc>) -> Result<(), RemoteError> {
+        let brief = self.brief(id.as_str()).await?;
+        let brief = brief.ok_or_else(|| self.no_run(id.as_str()))?;
+        if !brief.is_over() {
+            return Ok(());
+        }
+        if self.records(id.as_str(), known).await?.lines.is_empty() {
+            self.resume(id.as_str(), at).await?;
+        }
+        while self.records(id.as_str(), known).await?.lines.is_empty() {
+            tokio::time::sleep(LOOKED_AT_EVERY / 4).await;
+        }
+        Ok(())
+    }
+
     /// Waits until a run has ended or waits for an answer.
     ///
     /// # Errors
@@ -214,7 +259,7 @@ impl Remote {
             if attached.is_ok_and(|attached| attached.status().is_success()) {
                 return Ok(());
             }
-            let brief: Option<Brief> = self.call(&format!("{RUNS}/{id}/brief"), &()).await?;
+            let brief = self.brief(id).await?;
             if brief.is_some_and(|brief| brief.outcome.is_some()) {
                 return Ok(());
             }
@@ -226,10 +271,13 @@ impl Remote {
     /// # Errors
     /// The engine cannot be reached or refuses.
     pub async fn is_over(&self, id: &str) -> Result<bool, RemoteError> {
+        Ok(self.brief(id).await?.is_some_and(|brief| brief.is_over()))
+    }
+
+    async fn brief(&self, id: &str) -> Result<Option<Brief>, RemoteError> {
+        // A run inside a run has its place in its id.
         let id = id.replace('/', "%2F");
-        let brief: Option<Brief> = self.call(&format!("{RUNS}/{id}/brief"), &()).await?;
-        let outcome = brief.and_then(|brief| brief.outcome);
-        Ok(outcome.is_some_and(|outcome| outcome != CompletionReason::WaitingForInput))
+        self.call(&format!("{RUNS}/{id}/brief"), &()).await
     }
 
     /// The ids of the latest runs, the latest last, at most `limit`.
@@ -257,7 +305,7 @@ impl Remote {
     /// The engine cannot be reached or refuses.
     pub async fn list(&self, limit: usize) -> Result<Vec<(RunId, Brief)>, RemoteError> {
         let briefs = stream::iter(self.ids(limit).await?).map(|id| async move {
-            let brief: Option<Brief> = self.call(&format!("{RUNS}/{id}/brief"), &()).await?;
+            let brief = self.brief(id.as_str()).await?;
             Ok::<_, RemoteError>(brief.map(|brief| (id, brief)))
         });
         let briefs: Vec<_> = briefs.buffered(SIDE_BY_SIDE).collect().await;
@@ -269,17 +317,13 @@ impl Remote {
     /// # Errors
     /// There is no such run, or several.
     pub async fn find(&self, given: Option<&str>) -> Result<RunId, RemoteError> {
-        let none = |id: &str| RemoteError::NoRun {
-            id: id.to_owned(),
-            url: self.url.clone(),
-        };
         let mut ids = self.ids(10_000).await?;
         let Some(given) = given else {
-            return ids.pop().ok_or_else(|| none("the latest"));
+            return ids.pop().ok_or_else(|| self.no_run("the latest"));
         };
         let found: Vec<&RunId> = ids.iter().filter(|id| id.begins_with(given)).collect();
         match found.as_slice() {
-            [] => Err(none(given)),
+            [] => Err(self.no_run(given)),
             [one] => Ok((*one).clone()),
             several => Err(RemoteError::Ambiguous {
                 id: given.to_owned(),
@@ -295,10 +339,7 @@ impl Remote {
     pub async fn fetch(&self, id: &RunId, store: &dyn RunStore) -> Result<Arc<dyn StoredRun>, RemoteError> {
         let sent = self.records(id.as_str(), 0).await?;
         let Some(start) = &sent.start else {
-            return Err(RemoteError::NoRun {
-                id: id.to_string(),
-                url: self.url.clone(),
-            });
+            return Err(self.no_run(id.as_str()));
         };
         // Before anything is written.
         let records = self.decoded(&sent.lines)?;
@@ -310,6 +351,27 @@ impl Remote {
         }
         drop(lease);
         Ok(run)
+    }
+
+    /// Copies a run as it is now into a store that may have a copy of it, which is replaced.
+    ///
+    /// # Errors
+    /// As for [`Self::fetch`], and [`RemoteError::WentOnElsewhere`] if the copy is no beginning of what the engine has.
+    pub async fn update(&self, id: &RunId, store: &dyn RunStore) -> Result<Arc<dyn StoredRun>, RemoteError> {
+        match self.fetch(id, store).await {
+            Err(RemoteError::Store(StoreError::Exists(_))) => {}
+            fetched => return fetched,
+        }
+        let sent = self.records(id.as_str(), 0).await?;
+        let theirs = self.decoded(&sent.lines)?;
+        let before = store.find(id.as_str()).await?;
+        let lease = before.lease().await?;
+        if !theirs.starts_with(&before.read_all().await?.records) {
+            return Err(RemoteError::WentOnElsewhere(id.clone()));
+        }
+        before.remove().await?;
+        drop(lease);
+        self.fetch(id, store).await
     }
 
     fn write_inside<'a>(
@@ -442,6 +504,23 @@ impl Engine for Remote {
                 self.start(&start).await?;
                 self.ended(id.as_str()).await?;
                 self.fetch(&id, store).await
+            };
+            held.await.map_err(|error| RunError::Engine(error.to_string()))
+        })
+    }
+
+    fn go_on<'a>(
+        &'a self,
+        id: RunId,
+        at: DateTime<Utc>,
+        store: &'a dyn RunStore,
+    ) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, RunError>> {
+        Box::pin(async move {
+            let held = async {
+                let known = store.find(id.as_str()).await?.read_all().await?.records.len();
+                self.go_on_after(&id, known as u64, at).await?;
+                self.ended(id.as_str()).await?;
+                self.update(&id, store).await
             };
             held.await.map_err(|error| RunError::Engine(error.to_string()))
         })

@@ -46,6 +46,9 @@ pub struct StartRun {
     /// The run is inside another, whose values of `--model` these are. No list has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inside: Option<Vec<String>>,
+    /// The workflow that drove this run until it was cut short with the run that it is inside: this one goes on after its records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goes_on_after: Option<Arc<str>>,
 }
 
 /// An execution to be performed.
@@ -182,6 +185,14 @@ pub struct Brief {
     pub failed: u32,
 }
 
+impl Brief {
+    /// Is the run over? One that waits for an answer is not.
+    pub fn is_over(&self) -> bool {
+        let outcome = self.outcome;
+        outcome.is_some_and(|outcome| outcome != CompletionReason::WaitingForInput)
+    }
+}
+
 impl StartRun {
     /// A new run that was made ready, with this id.
     ///
@@ -205,6 +216,7 @@ impl StartRun {
             allowed_tools: given.allowed_tools.clone(),
             denied_tools: given.denied_tools.clone(),
             inside: None,
+            goes_on_after: None,
         })
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use chrono::TimeDelta;
 use ensemble_core::conversation::{Event, Record};
 use ensemble_core::runner::BoxFuture;
 use ensemble_runs::elsewhere::{Elsewhere, InnerStart};
@@ -36,18 +37,25 @@ impl Children {
                 _ => continue,
             };
             let inner = self.ended.get(&format!("{agent}-{execution}-{attempt}"));
-            let Some([first, .., last]) = inner.map(Vec::as_slice) else {
+            let Some(inner @ [first, .., last]) = inner.map(Vec::as_slice) else {
                 continue;
             };
             match &mut record.event {
                 Event::ExecutionFinished(end) => {
-                    let took = (last.at - first.at).to_std().unwrap_or_default();
+                    let took = (last.at - first.at - pauses(inner)).to_std().unwrap_or_default();
                     end.execution_time += took.as_secs_f64();
                 }
                 _ => record.at = first.at,
             }
         }
     }
+}
+
+/// How long a run was cut short until it went on, in all.
+fn pauses(records: &[Record]) -> TimeDelta {
+    let steps = records.windows(2);
+    let pauses = steps.filter(|step| matches!(step[1].event, Event::RunResumed(_)));
+    pauses.map(|step| step[1].at - step[0].at).sum()
 }
 
 impl Elsewhere for Children {

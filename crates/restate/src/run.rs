@@ -11,6 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use ensemble_core::conversation::{
     CompletionReason, Event, ExecutionEnd, ExecutionFinished, ExecutionStarted, Interruption, RunResumed,
 };
@@ -21,21 +22,33 @@ use ensemble_language::plan::Plan;
 use ensemble_remote::protocol::{
     Answer, Brief, DAYS, Decided, Done, InnerEnded, InnerLines, InnerWanted, Records, StartRun, Work,
 };
+use ensemble_runs::Prepared;
+use ensemble_runs::recorded::again;
 use restate_sdk::context::{DurableFuture, DurableFuturesUnordered};
 use restate_sdk::prelude::*;
 
 use self::log::{BRIEF, Log, START, chunk_of};
 use crate::execution::ExecutionClient;
 use crate::index::IndexClient;
-use crate::worker::Worker;
+use crate::worker::{LOOKED_AT_EVERY, Worker};
 
 /// Drives runs.
 pub struct Run(pub Worker);
 
 /// The state entry with the id of the workflow's invocation.
 const INVOCATION: &str = "invocation";
-/// The promise with who cancelled the run.
-const CANCELLED: &str = "cancelled";
+/// The state entry that says that the workflow has ended: nothing goes on any more.
+const FINAL: &str = "final";
+/// The state entry with the number of the leg: how often the run began or went on.
+const LEG: &str = "leg";
+/// How long a run that was cut short waits for somebody who resumes it.
+const RESUMABLE_FOR: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// How long workers may take until they have stopped the executions of a run that was cut short. It goes on after that, so that none is
+/// under way twice.
+const STOPPED_AFTER: Duration = LOOKED_AT_EVERY.saturating_add(Duration::from_secs(1));
+
+/// How many seconds a run inside another that was cut short may take to end.
+const ENDS_WITHIN: u32 = 10;
 
 /// Why the workflow goes on.
 enum Woken {
@@ -47,6 +60,8 @@ enum Woken {
     TimeIsUp(u32),
 }
 
+/// When somebody resumed the run; `None`: nobody did in time.
+type Resumed<'a> = Pin<Box<dyn DurableFuture<Output = Option<DateTime<Utc>>> + Send + 'a>>;
 type Awaited<'a> = Pin<Box<dyn DurableFuture<Output = Woken> + Send + 'a>>;
 
 #[restate_sdk::workflow(
@@ -74,7 +89,10 @@ impl Run {
         }
         let mut run = Drive {
             ctx: &ctx,
+            prepared: prepared.clone(),
             plan: prepared.plan.clone(),
+            is_inside,
+            own_cancels: 0,
             log: Log::new(&ctx, &prepared.plan, &start),
             awaited: DurableFuturesUnordered::new(),
             under_way: Vec::new(),
@@ -82,10 +100,24 @@ impl Run {
             decided: HashMap::new(),
             inner: HashMap::new(),
             children: Vec::new(),
+            known: HashMap::new(),
             leg: 0,
         };
-        run.log.commit([Event::RunStarted(Box::new(start.started))]);
-        run.drive().await?;
+        let before = match &start.goes_on_after {
+            Some(before) => cut_short(&ctx, before).await?,
+            None => None,
+        };
+        let goes_on = match before {
+            Some(before) => run.take_over(before, start.at)?,
+            None => {
+                run.log.commit([Event::RunStarted(Box::new(start.started))]);
+                true
+            }
+        };
+        if goes_on {
+            run.drive().await?;
+        }
+        ctx.set(FINAL, true);
         Ok(Json(run.log.brief().clone()))
     }
 
@@ -93,10 +125,9 @@ impl Run {
     #[handler]
     async fn records(&self, ctx: SharedWorkflowContext<'_>, from: u64) -> HandlerResult<Json<Records>> {
         // Read before the records: of a run that is over, all records are there.
-        let brief = ctx.get::<Json<Brief>>(BRIEF).await?.map(Json::into_inner);
-        let outcome = brief.and_then(|brief| brief.outcome);
+        let is_over = is_over(&ctx).await?;
         let mut records = Records {
-            is_over: outcome.is_some_and(|outcome| outcome != CompletionReason::WaitingForInput),
+            is_over,
             ..Records::default()
         };
         let mut keys = ctx.get_keys().await?;
@@ -139,10 +170,71 @@ impl Run {
         let Some(invocation) = ctx.get::<String>(INVOCATION).await? else {
             return Err(TerminalError::new_with_code(404, "there is no such run").into());
         };
-        ctx.resolve_promise(CANCELLED, by);
-        ctx.invocation_handle(invocation).cancel();
+        // A run that was cut short already waits for somebody who resumes it.
+        if !is_over(&ctx).await? {
+            let leg = ctx.get::<u32>(LEG).await?.unwrap_or_default();
+            ctx.resolve_promise(&cancelled_in(leg), by);
+            ctx.invocation_handle(invocation).cancel();
+        }
         Ok(())
     }
+
+    /// Lets a run go on that was cancelled or timed out. One that goes on already is left as it is.
+    #[handler]
+    async fn resume(&self, ctx: SharedWorkflowContext<'_>, at: Json<DateTime<Utc>>) -> HandlerResult<()> {
+        let refused = |code, reason: &str| Err(TerminalError::new_with_code(code, reason.to_owned()).into());
+        if ctx.get::<String>(INVOCATION).await?.is_none() {
+            return refused(404, "there is no such run");
+        }
+        if !is_over(&ctx).await? {
+            return Ok(());
+        }
+        if ctx.get::<bool>(FINAL).await?.unwrap_or_default() {
+            return refused(409, "the run has ended for good");
+        }
+        let leg = ctx.get::<u32>(LEG).await?.unwrap_or_default();
+        ctx.resolve_promise(&resumed_after(leg), at);
+        Ok(())
+    }
+}
+
+/// The records of a run inside another that was cut short with it, when it has ended. `None`: it never began.
+async fn cut_short(ctx: &WorkflowContext<'_>, run: &str) -> HandlerResult<Option<Records>> {
+    let mut waited = 0;
+    loop {
+        let client = ctx.workflow_client::<RunClient>(run.to_owned());
+        let records = client.records(0).call().await?.into_inner();
+        // Its end was under way when the run around it ended. A workflow that somebody has killed has no end.
+        if records.is_over || waited == ENDS_WITHIN {
+            return Ok(Some(records).filter(|records| !records.lines.is_empty()));
+        }
+        waited += 1;
+        ctx.sleep(Duration::from_secs(1)).await?;
+    }
+}
+
+/// The workflow that goes on with a run inside another after this one was cut short.
+fn after(run: &str) -> Arc<str> {
+    let counted = run
+        .rsplit_once('~')
+        .and_then(|(run, count)| Some((run, count.parse::<u32>().ok()?)));
+    let (run, count) = counted.unwrap_or((run, 1));
+    format!("{run}~{}", count + 1).into()
+}
+
+async fn is_over(ctx: &SharedWorkflowContext<'_>) -> Result<bool, TerminalError> {
+    let brief = ctx.get::<Json<Brief>>(BRIEF).await?;
+    Ok(brief.is_some_and(|brief| brief.0.is_over()))
+}
+
+/// The promise with who cancelled this leg of the run.
+fn cancelled_in(leg: u32) -> String {
+    format!("cancelled:{leg}")
+}
+
+/// The promise with the time at which somebody resumed the run after this leg.
+fn resumed_after(leg: u32) -> String {
+    format!("resumed:{leg}")
 }
 
 /// The promise with the answer to a question of an execution, which the run waits for since it has so many records: the answer to
@@ -154,7 +246,12 @@ fn promise_of(agent: &str, execution: u32, asked: u64) -> String {
 /// A run under way.
 struct Drive<'a> {
     ctx: &'a WorkflowContext<'a>,
+    prepared: Arc<Prepared>,
     plan: Arc<Plan>,
+    /// The run is inside another, which resumes it by a run of its own.
+    is_inside: bool,
+    /// The cancellations by the run itself that it has not heard of.
+    own_cancels: u32,
     log: Log<'a>,
     awaited: DurableFuturesUnordered<Awaited<'a>>,
     /// The agents whose executions were called and have not ended.
@@ -167,7 +264,9 @@ struct Drive<'a> {
     inner: HashMap<Arc<str>, Vec<InnerEnded>>,
     /// The runs of inner ensembles that are under way.
     children: Vec<Arc<str>>,
-    /// Counts the times that the run went on after an answer; each has the whole time limit.
+    /// The workflows of all inner ensembles that were begun, by the names of their runs.
+    known: HashMap<String, Arc<str>>,
+    /// Counts the times that the run began or went on; each has the whole time limit.
     leg: u32,
 }
 
@@ -183,9 +282,14 @@ impl<'a> Drive<'a> {
                 Decision::Perform => self.perform().await?,
                 Decision::FinishTurn(turn) => self.log.commit([Event::TurnFinished(turn)]),
                 Decision::End(ended) => {
-                    let waits = ended.completion_reason == CompletionReason::WaitingForInput;
+                    let reason = ended.completion_reason;
                     self.log.commit([Event::RunEnded(ended)]);
-                    if !waits || !self.wait_for_answer().await? {
+                    let goes_on = match reason {
+                        CompletionReason::WaitingForInput => self.wait_for_answer().await?,
+                        reason if reason.is_resumable() && !self.is_inside => self.wait_for_resume().await,
+                        _ => false,
+                    };
+                    if !goes_on {
                         return Ok(());
                     }
                 }
@@ -196,6 +300,7 @@ impl<'a> Drive<'a> {
     fn begin_leg(&mut self) {
         self.leg += 1;
         let leg = self.leg;
+        self.ctx.set(LEG, leg);
         let limit: Duration = self.plan.ensemble().limits.timeout;
         let timer = self.ctx.sleep(limit).map(move |_| Woken::TimeIsUp(leg));
         self.awaited.push(Box::pin(timer));
@@ -236,9 +341,10 @@ impl<'a> Drive<'a> {
             // The time of an earlier leg.
             Ok(Some((_, Woken::TimeIsUp(_)))) => {}
             Ok(None) => return Err(TerminalError::new("no execution is under way").into()),
+            Err(_cancelled) if self.own_cancels > 0 => self.own_cancels -= 1,
             // The engine cancelled the run, and its calls with it.
             Err(_cancelled) => {
-                let by = self.ctx.peek_promise::<String>(CANCELLED).await?;
+                let by = self.ctx.peek_promise::<String>(&cancelled_in(self.leg)).await?;
                 let by = by.unwrap_or_else(|| "Restate".to_owned());
                 self.interrupt(Interruption::Cancelled {
                     by: ensemble_core::conversation::Canceller::Client(by.into()),
@@ -265,17 +371,20 @@ impl<'a> Drive<'a> {
 
     /// Calls the run of an inner ensemble, as a workflow of its own.
     fn call_inner(&mut self, agent: Arc<str>, wanted: InnerWanted) {
-        let InnerWanted { name, start } = wanted;
-        let run = start.started.run_id.clone();
-        let inner = InnerLines {
+        let InnerWanted { name, mut start } = wanted;
+        start.goes_on_after = self.known.get(&name).cloned();
+        let run = match &start.goes_on_after {
+            Some(before) => after(before),
+            None => start.started.run_id.clone(),
+        };
+        // Known before it ends, so that a run that is cut short shows it too.
+        self.keep_child(InnerLines {
             name: name.clone(),
             ensemble: start.ensemble.to_string(),
             lines: String::new(),
             run: Some(run.clone()),
             inside: Vec::new(),
-        };
-        // Known before it ends, so that a run that is cut short shows it too.
-        self.log.keep_inside(&format!("{agent}:{name}"), &[inner]);
+        });
         let call = self
             .ctx
             .workflow_client::<RunClient>(run.to_string())
@@ -287,10 +396,35 @@ impl<'a> Drive<'a> {
         self.awaited.push(Box::pin(done));
     }
 
+    fn keep_child(&mut self, child: InnerLines) {
+        if let Some(run) = &child.run {
+            self.known.insert(child.name.clone(), run.clone());
+        }
+        self.log.keep_child(child);
+    }
+
+    /// Takes over what another workflow did of this run. `false`: the run had ended for good.
+    fn take_over(&mut self, before: Records, at: DateTime<Utc>) -> HandlerResult<bool> {
+        let records = ensemble_remote::protocol::records(&before.lines);
+        let records = records.map_err(|error| TerminalError::new(error.to_string()))?;
+        self.log.commit_records(records);
+        for inner in before.inside {
+            self.keep_child(inner);
+        }
+        let ended = self.log.state().ended();
+        let goes_on = ended.is_none_or(|ended| ended.completion_reason.is_resumable());
+        if goes_on {
+            self.log.advance(at);
+            self.log.commit([self.resumed()]);
+        }
+        Ok(goes_on)
+    }
+
     fn interrupt(&mut self, cause: Interruption) {
         if matches!(cause, Interruption::Timeout) {
             // The calls under way end with the run: the engine cancels what a cancelled workflow called.
             self.ctx.invocation_handle(self.ctx.invocation_id().to_owned()).cancel();
+            self.own_cancels += 1;
             // This run ends before it hears of that, so it tells the runs inside itself.
             for child in &self.children {
                 let child = self.ctx.workflow_client::<RunClient>(child.to_string());
@@ -384,5 +518,52 @@ impl<'a> Drive<'a> {
         })]);
         self.begin_leg();
         Ok(true)
+    }
+
+    /// Waits until somebody resumes the run that was cut short, and goes on with it. `false`: nobody did.
+    async fn wait_for_resume(&mut self) -> bool {
+        // What was under way is over, and nobody hears of it.
+        self.awaited = DurableFuturesUnordered::new();
+        self.under_way.clear();
+        self.decided.clear();
+        self.inner.clear();
+        self.children.clear();
+        let cut = self.log.now();
+        let key = resumed_after(self.leg);
+        let mut waits: DurableFuturesUnordered<Resumed<'_>> = DurableFuturesUnordered::new();
+        waits.push(Box::pin(self.ctx.sleep(STOPPED_AFTER).map(move |_| Some(cut))));
+        if self.next_of(&mut waits).await.is_none() {
+            return false;
+        }
+        let resumed = self.ctx.promise::<Json<DateTime<Utc>>>(&key);
+        waits.push(Box::pin(resumed.map(|at| at.ok().map(Json::into_inner))));
+        waits.push(Box::pin(self.ctx.sleep(RESUMABLE_FOR).map(|_| None)));
+        let Some(at) = self.next_of(&mut waits).await else {
+            return false;
+        };
+        self.log.advance(at);
+        self.log.commit([self.resumed()]);
+        self.begin_leg();
+        true
+    }
+
+    /// The run goes on after it was cut short.
+    fn resumed(&self) -> Event {
+        Event::RunResumed(RunResumed {
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+            again: again(&self.prepared, self.log.state()),
+            trace: None,
+        })
+    }
+
+    /// What comes first. Nothing: the wait is over, or the engine cancelled it.
+    async fn next_of(&mut self, waits: &mut DurableFuturesUnordered<Resumed<'_>>) -> Option<DateTime<Utc>> {
+        loop {
+            match waits.next().await {
+                Ok(first) => return first.and_then(|(_, at)| at),
+                Err(_cancelled) if self.own_cancels > 0 => self.own_cancels -= 1,
+                Err(_cancelled) => return None,
+            }
+        }
     }
 }

@@ -25,7 +25,7 @@ use crate::peers::{Asked, Claim, Peers};
 const KEPT: usize = 256;
 
 /// How often a worker that performs an execution looks whether the run is over.
-const LOOKED_AT_EVERY: Duration = Duration::from_secs(2);
+pub(crate) const LOOKED_AT_EVERY: Duration = Duration::from_secs(2);
 
 /// How long another worker waits for an answer before it asks again.
 const ASKED_FOR: Duration = Duration::from_secs(20);

@@ -419,7 +419,6 @@ async fn program() {
     }
     let engine = Engine::start(&[
         ("gate.yaml", "name: gate\nagents:\n  - {name: person, input: {prompt: Print it?}}\n  - {name: says, script: says.rhai, depends_on: [person]}\n"),
-        ("slow.yaml", "name: slow\nagents: [{name: a, script: 'until [ -e go ]; do sleep 0.05; done'}]\n"),
         ("says.rhai", "`the person said ${dependencies.person.response}`"),
     ])
     .await;
@@ -487,32 +486,6 @@ async fn program() {
     assert_eq!(code, Some(0), "{out}{err}");
     let (_, listed, _) = run(&["runs", "list", "--on", INGRESS, "--output", "json"]);
     assert_eq!(count(&listed), 24, "{listed}");
-
-    // A run that was cancelled goes on as a copy alone.
-    let (_, out, err) = run(&["run", "slow.yaml", "--on", INGRESS, "--detach"]);
-    let cut = out.trim().to_owned();
-    let begins = |records: &[Record], _| {
-        records
-            .iter()
-            .any(|record| matches!(record.event, Event::TurnStarted(_)))
-    };
-    records_when(&cut, begins).await;
-    remote()
-        .cancel(&cut, "a test")
-        .await
-        .unwrap_or_else(|error| panic!("{error}: {err}"));
-    all_records(&cut).await;
-    let (code, _, err) = run(&["resume", &cut, "--on", INGRESS]);
-    assert_eq!(code, Some(2), "{err}");
-    assert!(
-        err.contains("has ended (cancelled)") && err.contains("runs fetch"),
-        "{err}"
-    );
-    std::fs::write(engine.path().join("go"), "").expect("a file");
-    let (code, _, err) = run(&["runs", "fetch", &cut, "--on", INGRESS]);
-    assert_eq!(code, Some(0), "{err}");
-    let (code, _, err) = run(&["resume", &cut]);
-    assert_eq!(code, Some(0), "{err}");
 
     let (code, out, err) = run(&["runs", "fetch", &id, "--on", INGRESS]);
     assert_eq!((code, out.trim()), (Some(0), &*id), "{err}");

@@ -81,16 +81,6 @@ impl RecordedRun {
         Ok(carried.map_err(RunError::Inputs)?.set)
     }
 
-    /// Agents of the open turn whose success does not prove that what they said still holds.
-    pub(crate) fn again(&self) -> Vec<Arc<str>> {
-        let slots = self.state.open_turn().into_iter().flat_map(|turn| &turn.slots);
-        let finished = slots.filter(|slot| matches!(slot.progress, OpenExecution::Finished(_)));
-        finished
-            .map(|slot| slot.start.agent.clone())
-            .filter(|agent| reruns(&self.prepared, agent))
-            .collect()
-    }
-
     /// What the file of the ensemble changes since the run began; `None`: nothing, or the file is gone.
     pub fn changed_file(&self, project: &Project) -> Option<(String, Changes)> {
         let started = self.started().ok()?;
@@ -103,6 +93,17 @@ impl RecordedRun {
         let changes = loader::changes(self.prepared.loaded.document.as_ref()?, loaded.document.as_ref()?);
         (!changes.is_empty()).then(|| (path.display().to_string(), changes))
     }
+}
+
+/// Agents of the open turn whose success does not prove that what they said still holds: they are executed again when the run is
+/// resumed.
+pub fn again(prepared: &Prepared, state: &ConversationState) -> Vec<Arc<str>> {
+    let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
+    let finished = slots.filter(|slot| matches!(slot.progress, OpenExecution::Finished(_)));
+    finished
+        .map(|slot| slot.start.agent.clone())
+        .filter(|agent| reruns(prepared, agent))
+        .collect()
 }
 
 /// Does what this agent said never prove that it still holds?

@@ -20,7 +20,7 @@ use crate::options::RunOptions;
 use crate::prepare::{Prepared, prepare, prepare_text};
 use crate::project::Project;
 use crate::ready::{Making, Opening, Ready, RunGiven};
-use crate::recorded::RecordedRun;
+use crate::recorded::{RecordedRun, again};
 use crate::run::Run;
 
 /// The runs of a project: starts them, and goes on with those that are recorded.
@@ -312,7 +312,7 @@ impl HeldRun {
         }
         let first = Event::RunResumed(RunResumed {
             program: PROGRAM.to_owned(),
-            again: self.recorded.again(),
+            again: again(&self.recorded.prepared, &self.recorded.state),
             trace: None,
         });
         self.go_on(first, options)

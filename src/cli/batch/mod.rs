@@ -278,7 +278,7 @@ fn exit_code(batch: &Batch, stop: &Stop, args: &BatchArgs) -> u8 {
     }
     let of_row = |reason| exit::of_run(reason, None, args.fail_on_limit);
     let codes: Vec<u8> = batch.outcomes().into_iter().map(|(reason, _)| of_row(reason)).collect();
-    let worst = [exit::FAILURE, 4, 3].into_iter().find(|code| codes.contains(code));
+    let worst = [exit::FAILURE, 4, 3, 130].into_iter().find(|code| codes.contains(code));
     match stop {
         Stop::Cost => worst.unwrap_or(4),
         _ => worst.unwrap_or(exit::SUCCESS),

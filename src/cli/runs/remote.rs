@@ -4,8 +4,8 @@ use crate::cli::args::RunsFetchArgs;
 use crate::cli::error::CliError;
 use crate::cli::exit;
 use crate::cli::surroundings::Surroundings;
-use ensemble_core::store::{RunStore, StoreError};
-use ensemble_remote::{Remote, RemoteError};
+use ensemble_core::store::RunStore;
+use ensemble_remote::Remote;
 
 /// The most runs that are listed.
 const LISTED: usize = 100;
@@ -39,24 +39,7 @@ pub(super) async fn fetch(
 ) -> Result<u8, CliError> {
     let remote = Remote::at(&args.on)?;
     let id = remote.find(args.run.as_deref()).await?;
-    let run = match remote.fetch(&id, store).await {
-        Err(RemoteError::Store(StoreError::Exists(_))) => {
-            let sent = remote.records(id.as_str(), 0).await?;
-            let theirs = remote.decoded(&sent.lines)?;
-            let before = store.find(id.as_str()).await?;
-            let lease = before.lease().await?;
-            if !theirs.starts_with(&before.read_all().await?.records) {
-                return Err(CliError::usage_with_help(
-                    format!("run {id} is here already, and it went on here"),
-                    format!("to replace it, delete it first: ensemble runs rm {id}"),
-                ));
-            }
-            before.remove().await?;
-            drop(lease);
-            remote.fetch(&id, store).await?
-        }
-        fetched => fetched?,
-    };
+    let run = remote.update(&id, store).await?;
     let place = run
         .folder()
         .map_or_else(|| store.place(), |folder| folder.display().to_string());

@@ -27,6 +27,7 @@ pub(super) fn chunk_of(key: &str) -> Option<u64> {
 pub(super) struct Log<'a> {
     ctx: &'a WorkflowContext<'a>,
     state: ConversationState,
+    /// The id of the workflow.
     run: Arc<str>,
     /// The time of the last record. The workflow reads no clock: its own records have the time of what came before.
     now: DateTime<Utc>,
@@ -38,7 +39,7 @@ impl<'a> Log<'a> {
         Self {
             ctx,
             state: ConversationState::new(plan.clone()),
-            run: start.started.run_id.clone(),
+            run: ctx.key().into(),
             now: start.at,
             brief: Brief {
                 ensemble: start.started.ensemble.clone(),
@@ -55,12 +56,18 @@ impl<'a> Log<'a> {
         &self.state
     }
 
+    /// The id of the workflow that has the records.
     pub(super) fn run(&self) -> &Arc<str> {
         &self.run
     }
 
     pub(super) fn brief(&self) -> &Brief {
         &self.brief
+    }
+
+    /// The time of the last record.
+    pub(super) fn now(&self) -> DateTime<Utc> {
+        self.now
     }
 
     /// It is at least this late.
@@ -99,6 +106,12 @@ impl<'a> Log<'a> {
             let key = format!("{INSIDE}{agent}:{:012}", self.state.next_seq());
             self.ctx.set(&key, Json(inside.to_vec()));
         }
+    }
+
+    /// Keeps a run inside this one that is a workflow. It takes the place of the workflow that drove it before.
+    pub(super) fn keep_child(&self, child: InnerLines) {
+        let key = format!("{INSIDE}{}", child.name);
+        self.ctx.set(&key, Json(vec![child]));
     }
 
     /// The agent that asks, the number of its execution, and the question.

@@ -4,8 +4,10 @@ use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
 use ensemble_agents::agent::input::Answers;
-use ensemble_core::conversation::{Canceller, CompletionReason};
+use ensemble_core::conversation::{Canceller, CompletionReason, ConversationState};
+use ensemble_core::executor::Clock;
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::{ReadError, RunId, RunStore, StoredRun};
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -16,7 +18,7 @@ use crate::error::RunError;
 use crate::options::RunOptions;
 use crate::ready::Ready;
 use crate::recorded::RecordedRun;
-use crate::runs::WhichRun;
+use crate::runs::{HeldRun, WhichRun};
 
 /// How a batch is worked on.
 #[derive(Clone)]
@@ -67,6 +69,15 @@ pub trait Engine: Send + Sync {
         given: GivenToRun,
         store: &'a dyn RunStore,
     ) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, RunError>>;
+
+    /// Lets a run go on that was cancelled, of which the store has a copy, and keeps a copy of it when it has ended. When the future is
+    /// dropped, the run goes on. `at`: now.
+    fn go_on<'a>(
+        &'a self,
+        id: RunId,
+        at: DateTime<Utc>,
+        store: &'a dyn RunStore,
+    ) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, RunError>>;
 }
 
 /// What a run is given beside its input, for an engine.
@@ -84,7 +95,10 @@ pub struct GivenToRun {
 enum Work {
     /// The run has ended already.
     Nothing(Box<Entry>),
+    /// A new run.
     Run(RunId, Box<Ready>),
+    /// The rest of this run.
+    GoOn(RunId, Box<(HeldRun, RunOptions)>),
 }
 
 impl Batch {
@@ -192,34 +206,26 @@ impl Batch {
             allowed_tools: options.allowed_tools.clone(),
             denied_tools: options.denied_tools.clone(),
         };
-        let (run_id, ready) = match self.work(&id, entry.as_ref(), options).await? {
-            Work::Nothing(entry) => return Ok(Some(*entry)),
-            Work::Run(run, ready) => (run, ready),
-        };
-        if let Some(engine) = engine {
-            let store = self.runs.store();
-            let run = tokio::select! {
-                run = engine.drive(*ready, run_id.clone(), given, &*store) => run?,
-                _ = cancelled.wait_for(Option::is_some) => return Ok(None),
-            };
-            let recorded = RecordedRun::read(run, self.runs.project()).await?;
-            return Entry::of(&id, &run_id, &recorded.state)
-                .ok_or(RunError::NotBegun)
-                .map(Some);
-        }
-        let run = ready.begin().await?;
-        tokio::select! {
-            _ended = run.outcome() => {}
-            by = cancelled.wait_for(Option::is_some) => {
-                if let Ok(Some(by)) = by.map(|by| by.clone()) {
-                    run.cancel(by);
-                }
+        let store = self.runs.store();
+        let (run_id, driven) = match (self.work(&id, entry.as_ref(), options).await?, engine) {
+            (Work::Nothing(entry), _) => return Ok(Some(*entry)),
+            (Work::Run(run, ready), None) => return driven_here(&id, &run, *ready, cancelled).await.map(Some),
+            (Work::GoOn(run, cut), None) => {
+                let (held, options) = *cut;
+                return driven_here(&id, &run, held.resume(options)?, cancelled).await.map(Some);
             }
-        }
-        let finished = run.finish().await?;
-        Entry::of(&id, &run_id, &finished.state)
-            .ok_or(RunError::NotBegun)
-            .map(Some)
+            (Work::Run(run, ready), Some(engine)) => (run.clone(), engine.drive(*ready, run, given, &*store)),
+            (Work::GoOn(run, cut), Some(engine)) => {
+                drop(cut);
+                (run.clone(), engine.go_on(run, self.runs.host().now(), &*store))
+            }
+        };
+        let run = tokio::select! {
+            run = driven => run?,
+            _ = cancelled.wait_for(Option::is_some) => return Ok(None),
+        };
+        let recorded = RecordedRun::read(run, self.runs.project()).await?;
+        entry_of(&id, &run_id, &recorded.state).map(Some)
     }
 
     /// Finds out what the row needs: a new run, the rest of a run, or nothing.
@@ -251,7 +257,7 @@ impl Batch {
         if !is_known && outcome.is_some_and(|outcome| outcome != CompletionReason::Cancelled) {
             return ended(id, &latest, held.recorded());
         }
-        Ok(Work::Run(latest, Box::new(held.resume(options)?)))
+        Ok(Work::GoOn(latest, Box::new((held, options))))
     }
 
     fn anew(&self, id: RunId, mut options: RunOptions) -> Result<Work, RunError> {
@@ -280,9 +286,32 @@ impl Batch {
     }
 }
 
+/// Drives a run in this process, to its end or until it is cancelled.
+async fn driven_here(
+    id: &RunId,
+    run_id: &RunId,
+    ready: Ready,
+    mut cancelled: watch::Receiver<Option<Canceller>>,
+) -> Result<Entry, RunError> {
+    let run = ready.begin().await?;
+    tokio::select! {
+        _ended = run.outcome() => {}
+        by = cancelled.wait_for(Option::is_some) => {
+            if let Ok(Some(by)) = by.map(|by| by.clone()) {
+                run.cancel(by);
+            }
+        }
+    }
+    let finished = run.finish().await?;
+    entry_of(id, run_id, &finished.state)
+}
+
+fn entry_of(id: &RunId, run: &RunId, state: &ConversationState) -> Result<Entry, RunError> {
+    Entry::of(id, run, state).ok_or(RunError::NotBegun)
+}
+
 fn ended(id: &RunId, run: &RunId, recorded: &RecordedRun) -> Result<Work, RunError> {
-    let entry = Entry::of(id, run, &recorded.state).ok_or(RunError::NotBegun)?;
-    Ok(Work::Nothing(Box::new(entry)))
+    Ok(Work::Nothing(Box::new(entry_of(id, run, &recorded.state)?)))
 }
 
 /// The id of the try after this one.

@@ -118,7 +118,7 @@ impl Human {
             .as_ref()
             .map_or_else(String::new, |url| format!(" --on {}", word(url)));
         let mut text = match reason {
-            reason if self.on.is_some() && reason != CompletionReason::WaitingForInput => {
+            reason if self.on.is_some() && !reason.is_resumable() => {
                 format!("  {DIM}copy it here with: ensemble runs fetch {id}{on}{DIM:#}\n")
             }
             CompletionReason::WaitingForInput => {
@@ -132,7 +132,7 @@ impl Human {
                 let or = if can_be_denied { " (or --deny-tool)" } else { "" };
                 format!("  answer with: ensemble resume {id}{answers}{on}{or}\n")
             }
-            reason if reason.is_resumable() => format!("  resume with: ensemble resume {id}\n"),
+            reason if reason.is_resumable() => format!("  resume with: ensemble resume {id}{on}\n"),
             CompletionReason::AgentFailed => {
                 let failed = state.ended().and_then(|ended| ended.failed.as_ref());
                 let from = failed.map_or_else(String::new, |failed| {
