@@ -69,7 +69,10 @@ impl CliError {
             Self::Usage { .. } => exit::USAGE,
             Self::Internal(_) => exit::FAILURE,
             Self::Remote(error) => match error {
-                RemoteError::Address { .. } | RemoteError::NoRun { .. } | RemoteError::Ambiguous { .. } => exit::USAGE,
+                RemoteError::Address { .. }
+                | RemoteError::NoRun { .. }
+                | RemoteError::Ambiguous { .. }
+                | RemoteError::WentOnElsewhere(_) => exit::USAGE,
                 _ => exit::FAILURE,
             },
             Self::Run(error) => match error {

@@ -108,9 +108,9 @@ pub struct Done {
     /// The runs of its inner ensembles.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inside: Vec<InnerLines>,
-    /// It needs this run before it can end; it is performed again then.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wants: Option<Box<InnerWanted>>,
+    /// It needs these runs before it can end; it is performed again when one of them has ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wants: Vec<InnerWanted>,
     /// Why it was not performed at all: the worker cannot run the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use ensemble_core::conversation::{Event, Record};
 use ensemble_core::runner::BoxFuture;
 use ensemble_runs::elsewhere::{Elsewhere, InnerStart};
@@ -12,13 +12,13 @@ use tokio::sync::mpsc;
 /// The runs that have ended, by name; one that has not is wanted.
 pub struct Children {
     agent: Arc<str>,
-    ended: HashMap<String, Vec<Record>>,
+    ended: HashMap<String, Arc<Vec<Record>>>,
     wanted: mpsc::UnboundedSender<InnerStart>,
 }
 
 impl Children {
     /// The runs of this agent's execution that have ended, and those that are wanted.
-    pub fn of(agent: &Arc<str>, ended: Vec<(String, Vec<Record>)>) -> (Self, mpsc::UnboundedReceiver<InnerStart>) {
+    pub fn of(agent: &Arc<str>, ended: Vec<(String, Arc<Vec<Record>>)>) -> (Self, mpsc::UnboundedReceiver<InnerStart>) {
         let (wanted, received) = mpsc::unbounded_channel();
         let children = Self {
             agent: agent.clone(),
@@ -28,27 +28,55 @@ impl Children {
         (children, received)
     }
 
-    /// Gives executions the times of their inner runs, which had ended before the executions were performed.
+    /// Gives executions and parts the times of their inner runs, which had ended before the executions were performed.
     pub fn set_times(&self, records: &mut [Record]) {
         for record in records {
-            let (agent, execution, attempt) = match &record.event {
-                Event::ExecutionStarted(started) => (&started.agent, started.execution, started.attempt),
-                Event::ExecutionFinished(end) => (&end.agent, end.execution, end.attempt),
-                _ => continue,
-            };
-            let inner = self.ended.get(&format!("{agent}-{execution}-{attempt}"));
-            let Some(inner @ [first, .., last]) = inner.map(Vec::as_slice) else {
-                continue;
-            };
             match &mut record.event {
-                Event::ExecutionFinished(end) => {
-                    let took = (last.at - first.at - pauses(inner)).to_std().unwrap_or_default();
-                    end.execution_time += took.as_secs_f64();
+                Event::ExecutionStarted(started) => {
+                    let times = self.of_execution(&started.agent, started.execution, started.attempt);
+                    if let Some((first, _)) = times {
+                        record.at = first;
+                    }
                 }
-                _ => record.at = first.at,
+                Event::ExecutionFinished(end) => {
+                    let times = self.of_execution(&end.agent, end.execution, end.attempt);
+                    end.execution_time += times.map_or(0.0, |(_, took)| took);
+                }
+                Event::PartEnded(part) => {
+                    let name = format!("{}-{}.{}-{}", part.agent, part.execution, part.part, part.attempt);
+                    let times = self.ended.get(&name).and_then(|records| times(&[records]));
+                    if let Some((_, took)) = times {
+                        part.execution_time += took;
+                    }
+                }
+                _ => {}
             }
         }
     }
+
+    /// When the runs of an execution began, and how long they took, side by side.
+    fn of_execution(&self, agent: &str, execution: u32, attempt: u32) -> Option<(DateTime<Utc>, f64)> {
+        if let Some(whole) = self.ended.get(&format!("{agent}-{execution}-{attempt}")) {
+            return times(&[whole]);
+        }
+        let of_parts = format!("{agent}-{execution}.");
+        let parts = self.ended.iter().filter(|(name, _)| name.starts_with(&of_parts));
+        times(&parts.map(|(_, records)| &***records).collect::<Vec<_>>())
+    }
+}
+
+/// When the first of these runs began, and the seconds until the last one had ended.
+fn times(runs: &[&[Record]]) -> Option<(DateTime<Utc>, f64)> {
+    let began = runs
+        .iter()
+        .filter_map(|records| records.first())
+        .map(|first| first.at)
+        .min()?;
+    let ended = runs
+        .iter()
+        .filter_map(|records| Some(records.last()?.at - pauses(records)))
+        .max()?;
+    Some((began, (ended - began).to_std().unwrap_or_default().as_secs_f64()))
 }
 
 /// How long a run was cut short until it went on, in all.
@@ -63,7 +91,7 @@ impl Elsewhere for Children {
         *self.agent == *agent
     }
 
-    fn drive(&self, start: InnerStart) -> BoxFuture<'_, Vec<Record>> {
+    fn drive(&self, start: InnerStart) -> BoxFuture<'_, Arc<Vec<Record>>> {
         Box::pin(async move {
             if let Some(records) = self.ended.get(&start.name) {
                 return records.clone();

@@ -99,6 +99,7 @@ impl Run {
             answers: Vec::new(),
             decided: HashMap::new(),
             inner: HashMap::new(),
+            performed: Vec::new(),
             children: Vec::new(),
             known: HashMap::new(),
             leg: 0,
@@ -243,6 +244,21 @@ fn promise_of(agent: &str, execution: u32, asked: u64) -> String {
     format!("answer:{asked}:{agent}:{execution}")
 }
 
+/// A run of an inner ensemble that is under way.
+struct Child {
+    agent: Arc<str>,
+    /// Its name in the run that it is inside.
+    name: String,
+    /// The id of its workflow.
+    run: Arc<str>,
+}
+
+impl Child {
+    fn is(&self, agent: &Arc<str>, name: &str) -> bool {
+        self.agent == *agent && self.name == name
+    }
+}
+
 /// A run under way.
 struct Drive<'a> {
     ctx: &'a WorkflowContext<'a>,
@@ -262,8 +278,10 @@ struct Drive<'a> {
     decided: HashMap<Arc<str>, Decided>,
     /// By agent that is under way: the runs of its inner ensemble that have ended.
     inner: HashMap<Arc<str>, Vec<InnerEnded>>,
+    /// The agents whose calls have not returned; one that waits for runs of its inner ensemble has none.
+    performed: Vec<Arc<str>>,
     /// The runs of inner ensembles that are under way.
-    children: Vec<Arc<str>>,
+    children: Vec<Child>,
     /// The workflows of all inner ensembles that were begun, by the names of their runs.
     known: HashMap<String, Arc<str>>,
     /// Counts the times that the run began or went on; each has the whole time limit.
@@ -321,22 +339,9 @@ impl<'a> Drive<'a> {
             }
         }
         match self.awaited.next().await {
-            Ok(Some((
-                _,
-                Woken::Done(
-                    agent,
-                    Ok(Done {
-                        wants: Some(wanted), ..
-                    }),
-                ),
-            ))) => self.call_inner(agent, *wanted),
+            Ok(Some((_, Woken::Done(agent, Ok(done))))) if !done.wants.is_empty() => self.wants(&agent, done.wants),
             Ok(Some((_, Woken::Done(agent, done)))) => self.ended(&agent, done),
-            Ok(Some((_, Woken::Inner(agent, ended, Ok(_))))) => {
-                self.children.retain(|child| *child != ended.run);
-                self.inner.entry(agent.clone()).or_default().push(ended);
-                self.call(agent);
-            }
-            Ok(Some((_, Woken::Inner(agent, _, Err(error))))) => self.ended(&agent, Err(error)),
+            Ok(Some((_, Woken::Inner(agent, ended, brief)))) => self.inner_ended(agent, ended, brief),
             Ok(Some((_, Woken::TimeIsUp(leg)))) if leg == self.leg => self.interrupt(Interruption::Timeout),
             // The time of an earlier leg.
             Ok(Some((_, Woken::TimeIsUp(_)))) => {}
@@ -355,6 +360,7 @@ impl<'a> Drive<'a> {
     }
 
     fn call(&mut self, agent: Arc<str>) {
+        self.performed.push(agent.clone());
         let answer = self.answers.iter().rev().find(|(of, _)| *of == agent);
         let work = Work {
             run: self.log.run().clone(),
@@ -367,6 +373,37 @@ impl<'a> Drive<'a> {
         let call = self.ctx.service_client::<ExecutionClient>().perform(Json(work)).call();
         let done = call.map(move |done| Woken::Done(agent, done.map(Json::into_inner)));
         self.awaited.push(Box::pin(done));
+    }
+
+    /// An execution waits for runs of its inner ensemble. Those that are not under way begin, and if one has ended meanwhile, the
+    /// execution is performed again.
+    fn wants(&mut self, agent: &Arc<str>, wanted: Vec<InnerWanted>) {
+        self.performed.retain(|other| other != agent);
+        let ended = self.inner.get(agent).map_or(&[][..], Vec::as_slice);
+        let has_ended = |wanted: &InnerWanted| ended.iter().any(|ended| ended.name == wanted.name);
+        let (ended, open): (Vec<_>, Vec<_>) = wanted.into_iter().partition(has_ended);
+        for wanted in open {
+            if !self.children.iter().any(|child| child.is(agent, &wanted.name)) {
+                self.call_inner(agent.clone(), wanted);
+            }
+        }
+        if !ended.is_empty() {
+            self.call(agent.clone());
+        }
+    }
+
+    /// A run of an inner ensemble has ended. Its agent's execution may have ended before, which had no need of it.
+    fn inner_ended(&mut self, agent: Arc<str>, ended: InnerEnded, brief: Result<Brief, TerminalError>) {
+        let known = self.children.iter().position(|child| child.run == ended.run);
+        let Some(known) = known else { return };
+        self.children.remove(known);
+        if let Err(error) = brief {
+            return self.ended(&agent, Err(error));
+        }
+        self.inner.entry(agent.clone()).or_default().push(ended);
+        if !self.performed.contains(&agent) {
+            self.call(agent);
+        }
     }
 
     /// Calls the run of an inner ensemble, as a workflow of its own.
@@ -390,7 +427,11 @@ impl<'a> Drive<'a> {
             .workflow_client::<RunClient>(run.to_string())
             .run(Json(start))
             .call();
-        self.children.push(run.clone());
+        self.children.push(Child {
+            agent: agent.clone(),
+            name: name.clone(),
+            run: run.clone(),
+        });
         let ended = InnerEnded { name, run };
         let done = call.map(move |brief| Woken::Inner(agent, ended, brief.map(Json::into_inner)));
         self.awaited.push(Box::pin(done));
@@ -426,16 +467,24 @@ impl<'a> Drive<'a> {
             self.ctx.invocation_handle(self.ctx.invocation_id().to_owned()).cancel();
             self.own_cancels += 1;
             // This run ends before it hears of that, so it tells the runs inside itself.
-            for child in &self.children {
-                let child = self.ctx.workflow_client::<RunClient>(child.to_string());
-                child.cancel("the run that it is inside".to_owned()).send();
-            }
+            self.cancel_children(|_| true);
         }
         self.log.commit([Event::Interrupted(cause)]);
     }
 
+    /// Cancels the runs inside this one of which this holds.
+    fn cancel_children(&mut self, is_meant: impl Fn(&Child) -> bool) {
+        for child in self.children.extract_if(.., |child| is_meant(child)) {
+            let child = self.ctx.workflow_client::<RunClient>(child.run.to_string());
+            child.cancel("the run that it is inside".to_owned()).send();
+        }
+    }
+
     /// Commits what an execution did.
     fn ended(&mut self, agent: &Arc<str>, done: Result<Done, TerminalError>) {
+        // Parts whose results do not matter any more.
+        self.cancel_children(|child| child.agent == *agent);
+        self.performed.retain(|other| other != agent);
         self.under_way.retain(|other| other != agent);
         self.decided.remove(agent);
         self.inner.remove(agent);
@@ -526,7 +575,7 @@ impl<'a> Drive<'a> {
         self.awaited = DurableFuturesUnordered::new();
         self.under_way.clear();
         self.decided.clear();
-        self.inner.clear();
+        self.performed.clear();
         self.children.clear();
         let cut = self.log.now();
         let key = resumed_after(self.leg);

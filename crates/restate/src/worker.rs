@@ -30,6 +30,12 @@ pub(crate) const LOOKED_AT_EVERY: Duration = Duration::from_secs(2);
 /// How long another worker waits for an answer before it asks again.
 const ASKED_FOR: Duration = Duration::from_secs(20);
 
+/// How long the parts of an execution may take, one after the other, to say which runs they want.
+const SAID_WITHIN: Duration = Duration::from_millis(20);
+
+/// The most runs inside runs whose records are kept after their end.
+const ENDED_KEPT: usize = 2_000;
+
 /// How many calls that others took over are known.
 const GIVEN_UP: usize = 100_000;
 
@@ -49,6 +55,8 @@ struct Inner {
     given_up: Mutex<HashSet<String>>,
     peers: Peers,
     known: Mutex<HashMap<Arc<str>, Known>>,
+    /// The records of runs inside runs that have ended: an execution with parts reads them each time that a part ends.
+    ended: Mutex<HashMap<Arc<str>, Arc<Vec<Record>>>>,
 }
 
 struct UnderWay {
@@ -96,6 +104,7 @@ impl Worker {
             given_up: Mutex::default(),
             peers,
             known: Mutex::default(),
+            ended: Mutex::default(),
         }))
     }
 
@@ -228,11 +237,23 @@ impl Worker {
         let (children, mut wanted) = Children::of(&work.agent, self.ended_inside(work).await?);
         let children = Arc::new(children);
         let driven: Arc<dyn Elsewhere> = children.clone();
-        let performed = tokio::select! {
-            performed = runs.perform(known.prepared, state, options, Some(driven)) => performed,
-            Some(wanted) = wanted.recv() => {
-                let wants = Some(Box::new(self.wanted(wanted, &start)?));
-                return Ok(Done { wants, ..Done::default() });
+        let mut performed = std::pin::pin!(runs.perform(known.prepared, state, options, Some(driven)));
+        let mut wants: Vec<InnerWanted> = Vec::new();
+        let mut are_more = true;
+        let performed = loop {
+            tokio::select! {
+                performed = &mut performed => break performed,
+                Some(wanted) = wanted.recv() => {
+                    are_more = wanted.is_part;
+                    wants.push(self.wanted(wanted, &start)?);
+                }
+                () = tokio::time::sleep(SAID_WITHIN), if are_more && !wants.is_empty() => are_more = false,
+            }
+            if !are_more {
+                return Ok(Done {
+                    wants,
+                    ..Done::default()
+                });
             }
         };
         let mut performed = performed.map_err(|error| error.to_string())?;
@@ -245,12 +266,25 @@ impl Worker {
     }
 
     /// The runs of the execution's inner ensemble that have ended.
-    async fn ended_inside(&self, work: &Work) -> Result<Vec<(String, Vec<Record>)>, String> {
+    async fn ended_inside(&self, work: &Work) -> Result<Vec<(String, Arc<Vec<Record>>)>, String> {
         let mut ended = Vec::new();
         for InnerEnded { name, run } in &work.inner {
-            let sent = self.0.engine.records(run, 0).await;
-            let sent = sent.and_then(|sent| self.0.engine.decoded(&sent.lines));
-            ended.push((name.clone(), sent.map_err(|error| error.to_string())?));
+            let known = lock(&self.0.ended).get(run).cloned();
+            let records = match known {
+                Some(known) => known,
+                None => {
+                    let sent = self.0.engine.records(run, 0).await;
+                    let sent = sent.and_then(|sent| self.0.engine.decoded(&sent.lines));
+                    let records = Arc::new(sent.map_err(|error| error.to_string())?);
+                    let mut all = lock(&self.0.ended);
+                    if all.len() >= ENDED_KEPT {
+                        all.clear();
+                    }
+                    all.insert(run.clone(), records.clone());
+                    records
+                }
+            };
+            ended.push((name.clone(), records));
         }
         Ok(ended)
     }

@@ -200,8 +200,8 @@ impl Maker<'_> {
             } => {
                 let mut shared = shared.within(&agent.name);
                 let turn_limit = parts.prepared.plan.ensemble().limits.turn_timeout;
-                if agent.timeout.is_some() || turn_limit.is_some() || agent.for_each.is_some() {
-                    // The execution ends by a clock of its own, or has parts.
+                if agent.timeout.is_some() || turn_limit.is_some() {
+                    // The execution ends by a clock of its own.
                     shared.elsewhere = None;
                 }
                 let inner = (self.open)(ensemble, parts.prepared, &shared)?;

@@ -11,6 +11,8 @@ use ensemble_core::runner::BoxFuture;
 pub struct InnerStart {
     /// Its name in the run that it is inside.
     pub name: String,
+    /// It is the run of a part of its agent, beside which there are others.
+    pub is_part: bool,
     /// How it starts, with its id.
     pub started: RunStarted,
     /// The text of its ensemble.
@@ -25,6 +27,6 @@ pub trait Elsewhere: Send + Sync {
     /// Does it drive the inner runs of this agent?
     fn takes(&self, agent: &str) -> bool;
 
-    /// Drives a run to its end, and returns its records.
-    fn drive(&self, start: InnerStart) -> BoxFuture<'_, Vec<Record>>;
+    /// Drives a run to its end, and returns its records. The runs of an agent with `for_each` are driven side by side.
+    fn drive(&self, start: InnerStart) -> BoxFuture<'_, Arc<Vec<Record>>>;
 }

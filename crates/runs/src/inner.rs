@@ -85,6 +85,13 @@ fn check_depth(path: &PathBuf, shared: &Shared) -> Result<(), RunError> {
     Ok(())
 }
 
+/// The name of the run of an attempt. Parts run side by side, each with a run of its own.
+fn name_of(execution: &Execution, attempt: u32) -> String {
+    let part = execution.part.as_ref();
+    let part = part.map_or_else(String::new, |part| format!(".{}", part.index));
+    format!("{}-{}{part}-{attempt}", execution.agent_name, execution.execution)
+}
+
 impl Conversations for InnerEnsemble {
     fn hold<'a>(
         &'a self,
@@ -187,11 +194,12 @@ impl InnerEnsemble {
 
     /// The run of this execution, for somebody else.
     fn start_of(&self, execution: &Execution, inputs: Context, context: Context) -> InnerStart {
-        let name = format!("{}-{}-{}", execution.agent_name, execution.execution, execution.attempt);
+        let name = name_of(execution, execution.attempt);
         let id = format!("{}/sub/{name}", execution.run_id);
         InnerStart {
             started: self.started(id.into(), execution, inputs, context),
             name,
+            is_part: execution.part.is_some(),
             ensemble: self.prepared.source.text().clone(),
             file: self.shared.project.folder.join(self.prepared.source.name()),
         }
@@ -221,15 +229,9 @@ impl InnerEnsemble {
     /// The inner run of this execution: the one that was interrupted, or a new one for an attempt that starts afresh.
     async fn open(&self, execution: &Execution) -> Result<Opened, RunError> {
         let outer = self.outer(execution).await?;
-        // Parts run side by side, each with a run of its own.
-        let part = execution
-            .part
-            .as_ref()
-            .map_or_else(String::new, |part| format!(".{}", part.index));
-        let name = |attempt: u32| format!("{}-{}{part}-{attempt}", execution.agent_name, execution.execution);
         for attempt in (execution.attempt - execution.lost_attempts..execution.attempt).rev() {
             // An attempt that was cut short before it came to its conversation has no run.
-            let Some(run) = outer.inside(&name(attempt)).await? else {
+            let Some(run) = outer.inside(&name_of(execution, attempt)).await? else {
                 continue;
             };
             match self.go_on(run, execution).await? {
@@ -238,7 +240,9 @@ impl InnerEnsemble {
             }
         }
         let text = self.prepared.source.text();
-        let run = outer.create_inside(&name(execution.attempt), text).await?;
+        let run = outer
+            .create_inside(&name_of(execution, execution.attempt), text)
+            .await?;
         Ok(Opened {
             state: ConversationState::new(self.prepared.plan.clone()),
             log: run.log(LogEnd::NEW, self.shared.durability).await?,
