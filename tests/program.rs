@@ -83,6 +83,7 @@ mod program {
     mod sub_ensembles;
     mod substitutes;
     mod telemetry;
+    mod testing_budgets;
     mod testing_coverage;
     mod testing_ensembles;
     mod testing_live;

@@ -79,6 +79,13 @@ impl Names<'_> {
                 self.findings
                     .push(Finding::error(BAD_STUB, place.key("parts").as_key(), message));
             }
+            let is_model = matches!(agent.kind, AgentKind::Llm(_) | AgentKind::Ensemble { .. });
+            let used = [("tokens", stub.tokens > 0), ("cost", stub.cost.is_some())];
+            for (key, _) in used.into_iter().filter(|(_, is_used)| *is_used && !is_model) {
+                let message = format!("{name} is no model, and uses no {key}");
+                let finding = Finding::error(BAD_STUB, place.key(key).as_key(), message);
+                self.findings.push(finding.help("remove it"));
+            }
         }
     }
 

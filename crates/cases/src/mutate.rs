@@ -1,6 +1,6 @@
 //! `--mutate`: an ensemble with one small change, and which cases notice it. Nothing is written to a file.
 
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use ensemble_language::condition::Condition;
 use ensemble_language::ensemble::{Agent, Dependency, Ensemble};
 use ensemble_language::loader::Document;
 use ensemble_language::plan::Plan;
-use ensemble_language::source::{At, Route};
+use ensemble_language::source::{At, Route, Step};
 
 use crate::drive::Driver;
 use crate::suite::Sound;
@@ -22,7 +22,7 @@ const LONGER: u32 = 1000;
 /// A change of an ensemble.
 #[derive(Debug, Clone)]
 pub struct Mutant {
-    /// What is changed: `condition`, `limit`, `timeout`, `dependency`.
+    /// What is changed: `condition`, `limit`, `timeout`, `budget`, `attempts`, `dependency`.
     pub kind: &'static str,
     /// Its place in the ensemble.
     pub at: At,
@@ -99,14 +99,26 @@ impl Mutants<'_> {
         limit: NonZeroU32,
         change: impl Fn(&mut Ensemble, NonZeroU32),
     ) {
-        let key = route.0.last().map_or_else(String::new, |step| match step {
-            ensemble_language::source::Step::Key(key) => key.to_string(),
-            ensemble_language::source::Step::Index(at) => at.to_string(),
+        self.neighbours("limit", route, agent, limit.into(), |ensemble, other| {
+            if let Ok(other) = NonZeroU32::try_from(other) {
+                change(ensemble, other);
+            }
         });
-        let others = [limit.get().checked_sub(1), limit.get().checked_add(1)];
-        for other in others.into_iter().flatten().filter_map(NonZeroU32::new) {
-            let told = (format!("{key}: {limit}"), other.to_string());
-            self.add("limit", route.clone().value(), agent, told, |ensemble| {
+    }
+
+    /// A number that is one higher and one lower.
+    fn neighbours(
+        &mut self,
+        kind: &'static str,
+        route: &Route,
+        agent: Option<&Agent>,
+        number: NonZeroU64,
+        change: impl Fn(&mut Ensemble, NonZeroU64),
+    ) {
+        let others = [number.get().checked_sub(1), number.get().checked_add(1)];
+        for other in others.into_iter().flatten().filter_map(NonZeroU64::new) {
+            let told = (format!("{}: {number}", name_of(route)), other.to_string());
+            self.add(kind, route.clone().value(), agent, told, |ensemble| {
                 change(ensemble, other);
             });
         }
@@ -120,11 +132,10 @@ impl Mutants<'_> {
         change: impl FnOnce(&mut Ensemble),
     ) {
         let Some(limit) = limit else { return };
-        let key = match route.0.last() {
-            Some(ensemble_language::source::Step::Key(key)) => key.to_string(),
-            _ => String::new(),
-        };
-        let told = (format!("{key}: {}", limit.as_secs_f64()), "no limit".to_owned());
+        let told = (
+            format!("{}: {}", name_of(route), limit.as_secs_f64()),
+            "no limit".to_owned(),
+        );
         self.add("timeout", route.clone().value(), agent, told, change);
     }
 
@@ -143,6 +154,13 @@ impl Mutants<'_> {
         });
         self.timeout(&route.key("timeout_seconds"), Some(agent), agent.timeout, |ensemble| {
             ensemble.agents[at].timeout = None;
+        });
+        let attempts = route.key("retry").key("max_attempts");
+        let most = agent.retry.max_attempts;
+        self.neighbours("attempts", &attempts, Some(agent), most.into(), |ensemble, other| {
+            if let Ok(other) = u32::try_from(other.get()).and_then(NonZeroU32::try_from) {
+                ensemble.agents[at].retry.max_attempts = other;
+            }
         });
     }
 
@@ -200,6 +218,19 @@ impl Mutants<'_> {
                 ensemble.limits.max_agent_executions[at].1 = other;
             });
         }
+        if let Some(tokens) = limits.max_total_tokens.and_then(NonZeroU64::new) {
+            let route = route.key("max_total_tokens");
+            self.neighbours("budget", &route, None, tokens, |ensemble, other| {
+                ensemble.limits.max_total_tokens = Some(other.get());
+            });
+        }
+        if let Some(cost) = limits.max_cost {
+            let route = route.key("max_cost");
+            let told = (format!("max_cost: {cost}"), "no limit".to_owned());
+            self.add("budget", route.value(), None, told, |ensemble| {
+                ensemble.limits.max_cost = None;
+            });
+        }
         let whole = Some(limits.timeout);
         self.timeout(&route.key("timeout_seconds"), None, whole, |ensemble| {
             ensemble.limits.timeout = ensemble.limits.timeout.saturating_mul(LONGER);
@@ -212,6 +243,14 @@ impl Mutants<'_> {
                 ensemble.limits.turn_timeout = None;
             },
         );
+    }
+}
+
+/// The last key of a route.
+fn name_of(route: &Route) -> String {
+    match route.0.last() {
+        Some(Step::Key(key)) => key.to_string(),
+        _ => String::new(),
     }
 }
 
@@ -250,8 +289,8 @@ impl Mutant {
         if !noticed.is_empty() {
             return Some(Fate::Noticed(noticed));
         }
-        if self.kind == "timeout" {
-            // Exploration knows no time.
+        if matches!(self.kind, "timeout" | "budget" | "attempts") {
+            // Exploration knows no time, no numbers of tokens and no attempts.
             return Some(Fate::Survived);
         }
         let budget = Budget::of_states(MAX_STATES);

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ensemble_agents::agent::output;
-use ensemble_core::runner::{BoxFuture, Execution, Observed, Runner};
+use ensemble_core::runner::{BoxFuture, Execution, Observation, Observed, Runner};
 use ensemble_language::cases::{Gives, Stub, Stubs};
-use ensemble_language::data::FailureKind;
+use ensemble_language::data::{Failure, FailureKind, JsonMap, Usage};
 use ensemble_language::ensemble::Agent;
 use ensemble_runs::{Reading, StandIns};
 
@@ -154,6 +154,10 @@ impl StubRunner {
         if !stub.delay.is_zero() {
             tokio::time::sleep(stub.delay).await;
         }
+        if execution.attempt <= stub.failed_attempts {
+            let error = format!("attempt {} fails, as the test says", execution.attempt);
+            return used(stub, Err(Failure::new(FailureKind::Reported, error)));
+        }
         let result = match &stub.gives {
             Gives::Text(text) => self.reading.read(text, &execution.notes),
             Gives::Json(value) => output::from_value(value.clone()),
@@ -171,11 +175,24 @@ impl StubRunner {
                 };
             }
         };
-        match result {
-            Ok(output) => Observed::success(output),
-            Err(failure) => Observed::failure(failure.kind, failure.error),
-        }
+        used(stub, result)
     }
+}
+
+/// The end of an attempt, with what the stub says it has used.
+fn used(stub: &Stub, result: Result<JsonMap, Failure>) -> Observed {
+    let has_used = stub.tokens > 0 || stub.cost.is_some();
+    Observed::Finished(Observation {
+        result,
+        usage: has_used.then(|| Usage {
+            requests: 1,
+            input_tokens: stub.tokens,
+            cost: stub.cost,
+            ..Usage::default()
+        }),
+        exchange: Vec::new(),
+        parts: Vec::new(),
+    })
 }
 
 impl Runner for StubRunner {

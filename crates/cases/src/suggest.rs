@@ -7,7 +7,6 @@
 use std::collections::{BTreeSet, HashMap};
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::time::Duration;
 
 use ensemble_core::explore::{Budget, End, ExecutionResult, ExploredExecution, Goal, examples};
 use ensemble_language::cases::{Case, Expect, Gives, Stub, Stubs, TestFile};
@@ -249,7 +248,7 @@ impl Example<'_> {
     fn run(&mut self, ran: &ExploredExecution) -> Option<()> {
         let agent = self.plan.agent(self.plan.id(&ran.agent)?);
         let is_question = matches!(agent.kind, AgentKind::Input(_));
-        if ran.spends_budget || is_question && ran.result == ExecutionResult::Failed {
+        if is_question && (ran.spends_budget || ran.result == ExecutionResult::Failed) {
             return None;
         }
         if let Some(Items::Expression(text)) = agent.for_each.as_ref().map(|each| &each.items) {
@@ -321,9 +320,10 @@ impl Example<'_> {
             ExecutionResult::Succeeded => self.output(agent, ran),
             _ => Gives::Fail(Failure::new(FailureKind::Reported, "it failed")),
         };
+        let budget = self.plan.ensemble().limits.max_total_tokens;
         Stub {
-            gives,
-            delay: Duration::ZERO,
+            tokens: budget.filter(|_| ran.spends_budget).unwrap_or_default(),
+            ..Stub::of(gives)
         }
     }
 
@@ -396,13 +396,18 @@ pub fn yaml(case: &Case, indent: usize) -> String {
 }
 
 fn stub_json(stub: &Stub) -> Value {
-    match &stub.gives {
-        Gives::Text(text) => json!(text),
+    let mut map = match &stub.gives {
+        Gives::Text(text) if stub.tokens == 0 => return json!(text),
+        Gives::Text(text) => json!({"text": text}),
         Gives::Json(value) => json!({"json": value}),
         Gives::Fail(failure) => json!({"fail": failure.error}),
         Gives::Parts(parts) => {
             let parts = parts.iter().map(|(key, stub)| (key.to_string(), stub_json(stub)));
             json!({"parts": parts.collect::<JsonMap>()})
         }
+    };
+    if stub.tokens > 0 {
+        map["tokens"] = stub.tokens.into();
     }
+    map
 }

@@ -337,6 +337,7 @@ proptest! {
                 n => Gives::Json(json!({"n": n})),
             },
             delay: Duration::from_millis(u64::from(byte)),
+            ..Stub::of(Gives::Text(String::new()))
         };
         let draw = |at: usize| bytes.get(at % bytes.len().max(1)).copied().unwrap_or(1);
         let stubs = plan.ids().map(|id| {

@@ -78,6 +78,25 @@ pub struct Stub {
     pub gives: Gives,
     /// How long it takes, in the time of the conversation.
     pub delay: Duration,
+    /// The tokens that each attempt uses.
+    pub tokens: u64,
+    /// What each attempt costs.
+    pub cost: Option<Cost>,
+    /// How many attempts fail before the result.
+    pub failed_attempts: u32,
+}
+
+impl Stub {
+    /// A stub that gives this at once.
+    pub fn of(gives: Gives) -> Self {
+        Self {
+            gives,
+            delay: Duration::ZERO,
+            tokens: 0,
+            cost: None,
+            failed_attempts: 0,
+        }
+    }
 }
 
 /// The result of a stub.

@@ -18,7 +18,17 @@ pub(super) const CASE: &[&str] = &[
 ];
 
 /// The keys of a stub.
-pub(super) const STUB: &[&str] = &["text", "json", "fail", "kind", "parts", "delay_seconds"];
+pub(super) const STUB: &[&str] = &[
+    "text",
+    "json",
+    "fail",
+    "kind",
+    "parts",
+    "delay_seconds",
+    "tokens",
+    "cost",
+    "failed_attempts",
+];
 
 /// The keys of what is expected.
 pub(super) const EXPECT: &[&str] = &[

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::side;
 use crate::cases::{Case, Expect, Gives, Judge, OUTCOMES, Stub, Stubs, TestFile};
@@ -16,7 +15,7 @@ use crate::loader::findings::Findings;
 use crate::loader::json;
 use crate::loader::reader::{
     Cursor, Fields, amount, count, count_or_none, delay, empty, filled_text, flag, number_within, shared_text, text,
-    twice, word, wrong_type,
+    twice, whole, word, wrong_type,
 };
 use crate::loader::words::Section;
 use crate::source::At;
@@ -152,10 +151,7 @@ fn stubs(at: &Cursor<'_>, findings: &mut Findings) -> Option<Stubs> {
 /// A text, or a map with one of `text`, `json`, `fail` and `parts`.
 fn stub(at: &Cursor<'_>, findings: &mut Findings) -> Option<Stub> {
     if matches!(at.node.content, Content::Scalar(_)) {
-        return Some(Stub {
-            gives: Gives::Text(text(at, findings)?),
-            delay: Duration::ZERO,
-        });
+        return text(at, findings).map(Gives::Text).map(Stub::of);
     }
     let fields = Fields::open(at, Section::Stub, findings)?;
     const RESULTS: [&str; 4] = ["text", "json", "fail", "parts"];
@@ -186,8 +182,22 @@ fn stub(at: &Cursor<'_>, findings: &mut Findings) -> Option<Stub> {
             by_name(at, "a map from keys of parts to stubs", findings, stub)
         })?),
     };
-    let delay = fields.read("delay_seconds", findings, delay).unwrap_or_default();
-    Some(Stub { gives, delay })
+    let failed = fields.read("failed_attempts", findings, count);
+    if let Some(failed) = fields.get("failed_attempts").filter(|_| *given == "fail") {
+        let message = "`failed_attempts` says how many attempts fail before the result, and here all fail".to_owned();
+        findings.push(bad(
+            failed.key(),
+            message,
+            "remove it, or write `text` or `json` in the place of `fail`",
+        ));
+    }
+    Some(Stub {
+        delay: fields.read("delay_seconds", findings, delay).unwrap_or_default(),
+        tokens: fields.read("tokens", findings, whole).unwrap_or_default(),
+        cost: fields.read("cost", findings, amount).map(Cost::of),
+        failed_attempts: failed.map_or(0, NonZeroU32::get),
+        ..Stub::of(gives)
+    })
 }
 
 fn failure_kind(at: &Cursor<'_>, findings: &mut Findings) -> Option<FailureKind> {

@@ -1,0 +1,152 @@
+//! Budgets, costs and attempts under `ensemble test`, through the binary.
+
+use crate::support::Workspace;
+use serde_json::{Value, json};
+
+const TEAM: &str = "name: team
+model_profiles: {real: {provider: openai, model: gpt-5-mini}}
+conversation_limits: {max_total_tokens: 100, max_cost: 0.5}
+agents:
+  - {name: writer, model_profile: real, retry: {max_attempts: 3, delay_seconds: 60}}
+  - {name: reviewer, model_profile: real, depends_on: [writer]}
+";
+
+fn workspace(cases: &str) -> Workspace {
+    let workspace = Workspace::new();
+    workspace.write("team.yaml", TEAM);
+    workspace.write("team.test.yaml", format!("cases:{cases}"));
+    workspace
+}
+
+/// Cases that need all of it.
+const ALL: &str = "
+  - name: the tokens are used up
+    stubs: {writer: {text: One., tokens: 100}}
+    expect: {outcome: token_budget, executions: {writer: 1}, never: [reviewer]}
+  - name: a token is left
+    stubs: {writer: {text: One., tokens: 99}, reviewer: Good.}
+    expect: {outcome: completed, most_cost: 0}
+  - name: the money is used up
+    stubs: {writer: {text: One., cost: 0.5}}
+    expect: {outcome: token_budget, never: [reviewer], most_cost: 0.5}
+  - name: the third attempt succeeds
+    stubs: {writer: {text: One., tokens: 30, cost: 0.125, failed_attempts: 2}, reviewer: Good.}
+    expect: {outcome: completed, outputs: {writer: One.}, most_cost: 0.375}
+  - name: there is no fourth attempt
+    stubs: {writer: {json: {n: 1}, failed_attempts: 3}}
+    expect: {outcome: agent_failed, never: [reviewer]}
+";
+
+#[test]
+fn stubs_use_tokens_and_money_and_fail_before_they_succeed() {
+    let workspace = workspace(ALL);
+    let told = workspace.run(["test"]).expect_code(0).stdout;
+    assert!(told.contains("5 cases: 5 passed"), "{told}");
+}
+
+#[test]
+fn what_a_stub_uses_counts_for_what_is_expected() {
+    let workspace = workspace(
+        "
+  - name: dear
+    stubs: {writer: {text: One., cost: 0.25}, reviewer: {text: Good., cost: 0.125}}
+    expect: {most_cost: 0.3}
+",
+    );
+    let told = workspace.run(["test"]).expect_code(1).stdout;
+    assert!(told.contains("0.375"), "{told}");
+}
+
+#[test]
+fn a_stub_uses_and_fails_only_where_its_agent_can() {
+    let workspace = workspace(
+        "
+  - name: one
+    stubs: {script: {text: a, tokens: 3, cost: 1}, writer: {fail: no, failed_attempts: 2}}
+    expect: {outcome: completed}
+",
+    );
+    workspace.write("team.yaml", format!("{TEAM}  - {{name: script, script: sort}}\n"));
+    let told = workspace.run(["test"]).expect_code(2).stderr;
+    assert!(
+        told.contains(
+            "error[E082]: `failed_attempts` says how many attempts fail before the result, and here all fail\n --> ./team.test.yaml:3:71"
+        ),
+        "{told}"
+    );
+    workspace.write(
+        "team.test.yaml",
+        "cases:\n  - name: one\n    stubs: {script: {text: a, tokens: 3, cost: 1}}\n    expect: {outcome: completed}\n",
+    );
+    let told = workspace.run(["test"]).expect_code(2).stderr;
+    for part in [
+        "error[E082]: script is no model, and uses no tokens\n --> ./team.test.yaml:3:31",
+        "error[E082]: script is no model, and uses no cost\n --> ./team.test.yaml:3:42",
+    ] {
+        assert!(told.contains(part), "{told}");
+    }
+}
+
+#[test]
+fn a_budget_that_no_case_uses_up_is_suggested() {
+    let workspace = workspace(
+        "
+  - name: enough
+    stubs: {writer: One., reviewer: Good.}
+    expect: {outcome: completed}
+",
+    );
+    let outcome = workspace.run(["test", "--suggest"]).expect_code(0);
+    assert!(
+        outcome.stdout.contains(
+            "stubs:\n      writer: {text: from writer, tokens: 100}\n    expect:\n      outcome: token_budget\n"
+        ),
+        "{}{}",
+        outcome.stdout,
+        outcome.stderr
+    );
+    let before = workspace.read("team.test.yaml");
+    workspace.write("team.test.yaml", before + &outcome.stdout);
+    let told = workspace
+        .run(["test", "--coverage", "--output", "json"])
+        .expect_code(0)
+        .json();
+    assert_eq!(told["files"][0]["coverage"]["gaps"], json!([]), "{told}");
+}
+
+#[test]
+fn changed_budgets_and_attempts_are_noticed_or_survive() {
+    let standings = |workspace: &Workspace, code| {
+        let found = workspace
+            .run(["test", "--mutate", "--output", "json"])
+            .expect_code(code)
+            .json();
+        let list = found["files"][0]["mutants"]["list"].as_array().expect("a list").clone();
+        let word = |one: &Value, key: &str| one[key].as_str().expect("a text").to_owned();
+        let told = |one: &Value| {
+            let [kind, from, to, standing] = ["kind", "from", "to", "standing"].map(|key| word(one, key));
+            format!("{kind} {from} -> {to}: {standing}")
+        };
+        list.iter().map(told).collect::<Vec<String>>()
+    };
+    let all = standings(&workspace(ALL), 0);
+    let expected = [
+        "attempts max_attempts: 3 -> 2: noticed",
+        "attempts max_attempts: 3 -> 4: noticed",
+        "dependency dependency on writer -> none: noticed",
+        "budget max_total_tokens: 100 -> 99: noticed",
+        "budget max_total_tokens: 100 -> 101: noticed",
+        "budget max_cost: 0.5 -> no limit: noticed",
+    ];
+    assert_eq!(all, expected);
+    let one = "
+  - name: enough
+    stubs: {writer: One., reviewer: Good.}
+    expect: {outcome: completed, turns: [writer, reviewer]}
+";
+    let survivors: Vec<String> = standings(&workspace(one), 1)
+        .into_iter()
+        .filter(|one| one.ends_with("survived"))
+        .collect();
+    assert_eq!(survivors.len(), 5, "{survivors:?}");
+}
