@@ -205,4 +205,21 @@ async fn parts() {
     );
     second.ended().await;
     assert_eq!(ledger(&engine, "end"), ["each-1.0-1"]);
+    // A part takes as long as its run.
+    let took = records.iter().find_map(|record| match &record.event {
+        Event::PartEnded(part) => Some(part.execution_time),
+        _ => None,
+    });
+    let copy = remote()
+        .fetch(&RunId::new(id), &MemoryStore::new())
+        .await
+        .expect("a copy");
+    let first = copy
+        .inside("each-1.0-1")
+        .await
+        .expect("it can be read")
+        .expect("it is there");
+    let run = first.read_all().await.expect("its records").records;
+    let needed = (run[run.len() - 1].at - run[0].at).as_seconds_f64();
+    assert!(took.is_some_and(|took| took >= needed), "{took:?} of {needed}");
 }

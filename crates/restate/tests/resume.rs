@@ -11,6 +11,7 @@ use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use chrono::Utc;
 use ensemble_core::conversation::{CompletionReason, ConversationState, Event, Record};
@@ -21,7 +22,7 @@ use ensemble_remote::protocol::Answer;
 use serde_json::json;
 
 use support::compare::folded;
-use support::{Engine, INGRESS, all_records, in_a_network, process_in, records_when, remote, skipped, start};
+use support::{Engine, INGRESS, PATIENCE, all_records, in_a_network, process_in, records_when, remote, skipped, start};
 
 /// Three agents, one after the other; the middle one waits for a file.
 const CHAIN: &str = "name: chain
@@ -87,21 +88,41 @@ fn resumed(records: &[Record]) -> usize {
     resumed.count()
 }
 
-/// Cuts a run short whose middle agent waits, and says how many records it has then.
-async fn cut(engine: &Engine, id: &str, plan: &Arc<Plan>) -> usize {
-    let process = process_in(&engine.path().join(format!("{id}.pid"))).await;
-    remote().cancel(id, "a test").await.expect("it is cancelled");
+/// Cuts a run short whose middle agent has begun so often, and says how many records it has then. The script may go on for a moment.
+async fn cut(engine: &Engine, id: &str, plan: &Arc<Plan>, begun: usize) -> usize {
+    begins(engine, id, begun).await;
+    let by = format!("canceller {begun}");
+    remote().cancel(id, &by).await.expect("it is cancelled");
     let records = all_records(id).await;
-    assert_eq!(reason(&folded(plan, &records)), Some(CompletionReason::Cancelled));
-    process.ended().await;
-    std::fs::remove_file(engine.path().join(format!("{id}.pid"))).expect("the process wrote it");
+    let state = folded(plan, &records);
+    assert_eq!(reason(&state), Some(CompletionReason::Cancelled));
+    let detail = state.ended().and_then(|ended| ended.detail.clone());
+    assert!(detail.as_ref().is_some_and(|detail| detail.contains(&by)), "{detail:?}");
     records.len()
 }
 
-/// Lets a run go on, and waits until it does.
+/// Waits until the agent `b` has begun so often.
+async fn begins(engine: &Engine, id: &str, times: usize) {
+    let asked = Instant::now();
+    while ledger(engine, id).iter().filter(|step| *step == "b").count() < times {
+        assert!(asked.elapsed() < PATIENCE, "{:?}", ledger(engine, id));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Lets a run go on, and waits until it does, which is not before it was asked for.
 async fn go_on(id: &str, after: usize) {
-    remote().resume(id, Utc::now()).await.expect("it can go on");
-    records_when(id, |records, _| records.len() > after).await;
+    let asked = Utc::now();
+    remote().resume(id, asked).await.expect("it can go on");
+    let records = records_when(id, |records, _| records.len() > after).await;
+    assert!(matches!(records[after].event, Event::RunResumed(_)), "{records:?}");
+    // Records have microseconds.
+    let went_on = records[after].at.timestamp_micros();
+    assert!(
+        went_on >= asked.timestamp_micros(),
+        "it went on by itself: {:?}",
+        records[after]
+    );
 }
 
 fn refused(error: &RemoteError) -> Option<(u16, &str)> {
@@ -118,7 +139,7 @@ async fn goes_on() {
         ("late.yaml", &format!("{CHAIN}conversation_limits: {{timeout_seconds: 2}}\n")),
         (
             "ask.yaml",
-            "name: ask\nagents:\n  - {name: b, script: waits.sh}\n  - {name: person, input: {prompt: How many?}, depends_on: [b]}\n",
+            "name: ask\nagents:\n  - {name: b, script: waits.sh}\n  - {name: again, script: step.sh, conversation: {on_resume: rerun}}\n  - {name: person, input: {prompt: How many?}, depends_on: [b]}\n",
         ),
     ])
     .await;
@@ -126,14 +147,14 @@ async fn goes_on() {
     // Twice cancelled, and resumed each time; a second request while it goes on changes nothing.
     let id = "aaaa-20261123-080000000";
     let plan = start(&engine, "chain.yaml", id).await;
-    for _ in 0..2 {
-        let records = cut(&engine, id, &plan).await;
+    for times in 1..=2 {
+        let records = cut(&engine, id, &plan, times).await;
         // Whoever cancels a run that is over changes nothing.
         remote().cancel(id, "somebody else").await.expect("it is over");
         go_on(id, records).await;
         remote().resume(id, Utc::now()).await.expect("it goes on already");
     }
-    process_in(&engine.path().join(format!("{id}.pid"))).await;
+    begins(&engine, id, 3).await;
     std::fs::write(engine.path().join("go"), "").expect("a file");
     let records = all_records(id).await;
     let state = folded(&plan, &records);
@@ -161,10 +182,16 @@ async fn goes_on() {
     assert_eq!(ledger(&engine, id), ["a", "b", "b", "b", "c"]);
     std::fs::remove_file(engine.path().join("go")).expect("it is there");
 
-    // A question after it.
+    // A question after it. What may be out of date is executed again.
     let id = "cccc-20261123-080000000";
     let plan = start(&engine, "ask.yaml", id).await;
-    let records = cut(&engine, id, &plan).await;
+    begins(&engine, id, 1).await;
+    let finished = |records: &[Record], _| {
+        let mut ends = records.iter();
+        ends.any(|record| matches!(&record.event, Event::ExecutionFinished(end) if *end.agent == *"again"))
+    };
+    records_when(id, finished).await;
+    let records = cut(&engine, id, &plan, 1).await;
     std::fs::write(engine.path().join("go"), "").expect("a file");
     go_on(id, records).await;
     let waits = |records: &[Record], _| {
@@ -183,7 +210,9 @@ async fn goes_on() {
     remote().answer(id, &answer).await.expect("it is taken");
     let state = folded(&plan, &all_records(id).await);
     assert_eq!(reason(&state), Some(CompletionReason::Completed));
-    assert_eq!(ledger(&engine, id), ["b", "b"]);
+    let mut begun = ledger(&engine, id);
+    begun.sort_unstable();
+    assert_eq!(begun, ["again", "again", "b", "b"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -204,6 +233,12 @@ async fn goes_on_inside() {
         let records = all_records(id).await;
         process.ended().await;
         std::fs::remove_file(&pid).expect("the process wrote it");
+        // It goes on with the run around it, and not alone.
+        let alone = remote().resume(&middle.replace('/', "%2F"), Utc::now()).await;
+        assert_eq!(
+            refused(&alone.expect_err("it has ended")).map(|(status, _)| status),
+            Some(409)
+        );
         go_on(id, records.len()).await;
     }
     process_in(&pid).await;
@@ -211,6 +246,13 @@ async fn goes_on_inside() {
     let records = all_records(id).await;
     let state = folded(&plan, &records);
     assert_eq!(reason(&state), Some(CompletionReason::Completed));
+    // The time in which it was cut short, twice three seconds at least, is no time of the execution.
+    let whole = (records[records.len() - 1].at - records[0].at).as_seconds_f64();
+    let took = records.iter().find_map(|record| match &record.event {
+        Event::ExecutionFinished(end) => Some(end.execution_time),
+        _ => None,
+    });
+    assert!(took.is_some_and(|took| took < whole - 5.5), "{took:?} of {whole}");
     // What had ended inside is not repeated, however deep.
     assert_eq!(ledger(&engine, &middle), ["first"]);
     assert_eq!(ledger(&engine, &inner), ["a", "b", "b", "b", "c"]);
