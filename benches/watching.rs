@@ -239,7 +239,6 @@ fn to_the_client() {
             heard.push(now);
         }
     }
-    drop(ask);
     let _ = child.kill();
     let _ = child.wait();
     let runs = fs::read_dir(folder.path().join(".ensemble/runs")).expect("a folder");
