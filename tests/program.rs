@@ -18,6 +18,7 @@ mod program {
     mod chat;
     mod check;
     mod checking_scripts;
+    mod client_servers;
     mod completing;
     mod context_window;
     mod continue_and_fork;

@@ -13,7 +13,7 @@ use super::surroundings::Surroundings;
 use ensemble_agents::agent::input::Answers;
 use ensemble_language::loader;
 use ensemble_runs::project::read_source;
-use ensemble_runs::{CacheFolder, RunError, RunOptions};
+use ensemble_runs::{CacheFolder, ClientServers, Host, RunError, RunOptions};
 
 /// The options that every run has, with its reporter and its live output.
 pub(super) fn options(
@@ -44,6 +44,7 @@ pub(super) fn answering(args: &AnsweringArgs, surroundings: &Surroundings) -> Re
         models: args.model.clone(),
         allowed_tools: args.allow_tool.clone(),
         denied_tools: args.deny_tool.clone(),
+        servers: Arc::new(servers(args, surroundings)?),
         cache: args.cache.clone().map(|folder| CacheFolder {
             folder,
             only: args.cache_only,
@@ -108,6 +109,22 @@ pub(super) fn with_substitutes(
         options.responders.insert(agent.into(), profile.into());
     }
     Ok(options)
+}
+
+/// The servers of tools of `--mcp-config`.
+fn servers(args: &AnsweringArgs, surroundings: &Surroundings) -> Result<ClientServers, CliError> {
+    let Some(file) = &args.mcp_config else {
+        return Ok(ClientServers::default());
+    };
+    let source = read_source(&surroundings.project.folder.join(file))?;
+    let host = Host::system();
+    let read = ClientServers::read(source.text(), &|name| host.variable(name));
+    read.map_err(|error| {
+        CliError::usage_with_help(
+            format!("--mcp-config {}: {error}", file.display()),
+            r#"the file has this form: {"mcpServers": {"NAME": {"command": "...", "args": [], "env": {}}, "OTHER": {"url": "https://..."}}}"#,
+        )
+    })
 }
 
 /// The answers of `--answers`, then those of all `--answer` options.

@@ -50,6 +50,10 @@ prompted() {
         end
         ;;
     stop) end "$2" ;;
+    http | plain)
+        text done
+        end
+        ;;
     refuse) say "{\"jsonrpc\":\"2.0\",\"id\":$prompt,\"error\":{\"code\":-32000,\"message\":\"no login\"}}" ;;
     sneaky)
         update '{"sessionUpdate":"tool_call","toolCallId":"c","title":"rm -rf","kind":"execute","status":"in_progress"}'
@@ -76,8 +80,16 @@ while read -r line; do
     id=${line#*\"id\":}
     id=${id%%,*}
     case $line in
-    *'"initialize"'*) result "$id" '{"protocolVersion":1,"agentCapabilities":{}}' ;;
-    *'"session/new"'*) result "$id" '{"sessionId":"s1"}' ;;
+    *'"initialize"'*)
+        case $1 in
+        http) result "$id" '{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"http":true}}}' ;;
+        *) result "$id" '{"protocolVersion":1,"agentCapabilities":{}}' ;;
+        esac
+        ;;
+    *'"session/new"'*)
+        printf '%s\n' "$line" >> sessions.txt
+        result "$id" '{"sessionId":"s1"}'
+        ;;
     *'"session/prompt"'*)
         prompt=$id
         count=$((count + 1))

@@ -300,23 +300,3 @@ fn chosen_models_and_ensembles_are_those_of_the_run() {
     // What has begun is another ensemble no more.
     assert_eq!(choose(&mut client, "ensemble", "other")["error"]["code"], -32602);
 }
-
-#[test]
-fn servers_of_tools_that_the_client_names_are_told_to_be_unused() {
-    let workspace = Workspace::new();
-    workspace.write("a.yaml", "name: a\nagents: [{name: a, script: echo done}]\n");
-    let mut client = Client::start(&workspace, "a.yaml", json!({}));
-    let offered = &client.initialized["agentCapabilities"];
-    assert!(
-        offered.is_object() && offered.get("mcpCapabilities").is_none(),
-        "{offered}"
-    );
-    let server = json!({"name": "files", "command": "/bin/false", "args": [], "env": []});
-    let answer = client.ask("session/new", json!({"cwd": workspace.path(), "mcpServers": [server]}));
-    let session = answer["result"]["sessionId"].as_str().expect("an id").to_owned();
-    client.prompt(&session, "go");
-    let told = client.told("agent_message_chunk");
-    assert!(told.contains("are not used") && told.contains("files"), "{told}");
-    client.prompt(&session, "again");
-    assert_eq!(client.told("agent_message_chunk"), "done", "once");
-}

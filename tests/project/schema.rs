@@ -124,7 +124,7 @@ const BEYOND: &[(&str, &str)] = &[
     ("E029", "a schema inside a value is a value"),
     ("E031 E040 E045", "a circle is followed from name to name"),
     ("E034", "a name is compared with the names of the tools"),
-    ("E090 E092", "an agent is compared with the tool that it names"),
+    ("E090 E092 E093", "an agent is compared with the tool that it names"),
     ("E037", "names of headers are the same in letters of either case"),
     ("E032", "one value is compared with the items of another"),
     ("E038", "a default is compared with the schema beside it"),

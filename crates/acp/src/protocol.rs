@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use agent_client_protocol::v1::schema as acp;
 use ensemble_core::operator::{Asked, Decision, PermissionRequest};
+use ensemble_runs::{ClientServer, ClientServers};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -15,8 +16,8 @@ pub(crate) struct Opened {
     /// Without one, a new session.
     pub(crate) session: Option<String>,
     pub(crate) cwd: PathBuf,
-    /// The names of the client's servers of tools.
-    pub(crate) servers: Vec<String>,
+    /// The client's servers of tools.
+    pub(crate) servers: ClientServers,
 }
 
 /// A choice of the session.
@@ -52,6 +53,7 @@ pub(crate) fn initialized(version: &str) -> Value {
         "authMethods": [],
         "agentCapabilities": {
             "loadSession": true,
+            "mcpCapabilities": {"http": true},
             "promptCapabilities": {"embeddedContext": true},
             "sessionCapabilities": {"list": {}, "resume": {}, "close": {}},
         },
@@ -63,7 +65,7 @@ pub(crate) fn new_session(params: Value) -> Result<Opened, Refusal> {
     Ok(Opened {
         session: None,
         cwd: absolute(request.cwd)?,
-        servers: names(&request.mcp_servers),
+        servers: servers(request.mcp_servers)?,
     })
 }
 
@@ -72,7 +74,7 @@ pub(crate) fn old_session(params: Value) -> Result<Opened, Refusal> {
     Ok(Opened {
         session: Some(request.session_id.0.to_string()),
         cwd: absolute(request.cwd)?,
-        servers: names(&request.mcp_servers),
+        servers: servers(request.mcp_servers)?,
     })
 }
 
@@ -83,11 +85,35 @@ fn absolute(cwd: PathBuf) -> Result<PathBuf, Refusal> {
     }
 }
 
-fn names(servers: &[acp::McpServer]) -> Vec<String> {
-    let named = servers.iter().map(value);
-    named
-        .filter_map(|server| Some(server["name"].as_str()?.to_owned()))
-        .collect()
+fn servers(given: Vec<acp::McpServer>) -> Result<ClientServers, Refusal> {
+    let mut servers = ClientServers::default();
+    for server in given {
+        match server {
+            acp::McpServer::Stdio(server) => {
+                let command = ClientServer::Command {
+                    command: server.command.display().to_string(),
+                    args: server.args,
+                    env: server.env.into_iter().map(|one| (one.name, one.value)).collect(),
+                };
+                servers.insert(server.name, command);
+            }
+            acp::McpServer::Http(server) => {
+                let headers = server.headers.into_iter().map(|one| (one.name, one.value));
+                let http = ClientServer::Http {
+                    url: server.url,
+                    headers: headers.collect(),
+                };
+                servers.insert(server.name, http);
+            }
+            other => {
+                let name = value(other)["name"].as_str().unwrap_or_default().to_owned();
+                return Err(Refusal::wrong(format!(
+                    "the MCP server `{name}` is of a kind that `initialize` does not offer"
+                )));
+            }
+        }
+    }
+    Ok(servers)
 }
 
 /// The session and the text of a prompt.

@@ -214,7 +214,7 @@ impl Server {
         let number = (host.random() * f64::from(RunId::PER_TIME)) as u32;
         let id = RunId::at(host.now(), number);
         let session = Session::new(id.clone(), service, self.ensembles(&opened.cwd))?;
-        session.unused.replace(opened.servers);
+        session.servers.replace(Arc::new(opened.servers));
         let answer = json!({"sessionId": id.as_str(), "configOptions": session.choices()});
         self.sessions.borrow_mut().insert(id.to_string(), Rc::new(session));
         Ok(answer)
@@ -229,7 +229,7 @@ impl Server {
         let recorded = service.recorded(&id).await.map_err(missing)?;
         let read = recorded.prepared.plan.ensemble().clone();
         let session = Session::recorded(id.clone(), service, read);
-        session.unused.replace(opened.servers);
+        session.servers.replace(Arc::new(opened.servers));
         for record in &recorded.journal.records {
             let updates = session.story.borrow_mut().record(&id, record, true);
             session.next.set(record.seq + 1);

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ensemble_core::store::RunId;
-use ensemble_language::ensemble::Ensemble;
+use ensemble_language::ensemble::{AgentKind, Ensemble, McpServer, ToolKind};
 use ensemble_runs::service::RunService;
-use ensemble_runs::{EnsembleRef, RunOptions};
+use ensemble_runs::{ClientServers, EnsembleRef, RunOptions};
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -35,8 +35,10 @@ pub(crate) struct Session {
     pub(crate) story: RefCell<Story>,
     /// The record that is told next.
     pub(crate) next: Cell<u64>,
-    /// The client's servers of tools, until it is told that they are not used.
-    pub(crate) unused: RefCell<Vec<String>>,
+    /// The client's servers of tools.
+    pub(crate) servers: RefCell<Arc<ClientServers>>,
+    /// The client was told which of them are not used.
+    pub(crate) has_told_unused: Cell<bool>,
     pub(crate) turn: RefCell<Option<Turn>>,
 }
 
@@ -81,7 +83,8 @@ impl Session {
             models: RefCell::default(),
             has_begun: Cell::new(has_begun),
             next: Cell::new(0),
-            unused: RefCell::default(),
+            servers: RefCell::default(),
+            has_told_unused: Cell::new(false),
             turn: RefCell::default(),
         }
     }
@@ -95,9 +98,27 @@ impl Session {
     /// The options of a run that begins or goes on.
     pub(crate) fn options(&self) -> RunOptions {
         let models = self.models.borrow();
-        models.iter().fold(RunOptions::default(), |options, (profile, model)| {
-            options.model(profile, model)
-        })
+        let options = RunOptions {
+            servers: self.servers.borrow().clone(),
+            ..RunOptions::default()
+        };
+        let chosen = models.iter();
+        chosen.fold(options, |options, (profile, model)| options.model(profile, model))
+    }
+
+    /// The client's servers that no tool of the ensemble is. An inner ensemble could use all of them.
+    pub(crate) fn unused_servers(&self) -> Vec<Arc<str>> {
+        let read = self.read.borrow();
+        let has_inner = |kind: &AgentKind| matches!(kind, AgentKind::Ensemble { .. });
+        if read.agents.iter().any(|agent| has_inner(&agent.kind)) {
+            return Vec::new();
+        }
+        let is_used = |name: &str| {
+            let tool = read.tool(name);
+            tool.is_some_and(|tool| tool.kind == ToolKind::Mcp(McpServer::Client))
+        };
+        let servers = self.servers.borrow();
+        servers.names().filter(|name| !is_used(name)).cloned().collect()
     }
 
     /// What may be chosen.

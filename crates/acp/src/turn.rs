@@ -40,14 +40,17 @@ enum End {
 impl Prompt {
     /// Answers the prompt with the reason why it stopped.
     pub(crate) async fn perform(mut self, text: String) -> Result<&'static str, Refusal> {
-        let unused = std::mem::take(&mut *self.session.unused.borrow_mut());
-        if !unused.is_empty() {
-            let names = unused.join(", ");
-            let note = format!(
-                "Servers of tools that the client named are not used, since an ensemble names its own: {names}\n\n"
-            );
-            let note = self.session.story.borrow_mut().note(note);
-            self.tell(note).await;
+        if !self.session.has_told_unused.replace(true) {
+            let unused = self.session.unused_servers();
+            if !unused.is_empty() {
+                let names = unused.join(", ");
+                let note = format!(
+                    "No tool of the ensemble is one of these MCP servers that the client names: {names}. A tool `{}` with `mcp: client` uses the first.\n\n",
+                    unused[0]
+                );
+                let note = self.session.story.borrow_mut().note(note);
+                self.tell(note).await;
+            }
         }
         let result = self.legs(text).await;
         if *self.cancelled.borrow() {
@@ -86,7 +89,8 @@ impl Prompt {
             .first()
             .filter(|open| open.question.permission.is_none())
         {
-            service.answer(id, &asks.agent, &text).await.map_err(Refusal::failed)?;
+            let answered = service.answer_with(id, &asks.agent, &text, session.options()).await;
+            answered.map_err(Refusal::failed)?;
             return self.follow().await;
         }
         let is_cut = match summary.status {

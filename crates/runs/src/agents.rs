@@ -156,7 +156,7 @@ impl Maker<'_> {
                 (script::runner(script, &parts.places, bounds), false)
             }
             AgentKind::Llm(llm) if let Some(acp) = llm.acp() => {
-                let external = external(agent, acp, parts)?;
+                let external = external(agent, llm, acp, parts)?;
                 let runner = acp::runner(agent, llm, external, shared.live_output.clone())?;
                 let simulated = runner.is_simulated();
                 (Arc::new(runner), simulated)

@@ -213,7 +213,7 @@ impl<'s> Folder<'s> {
                     }
                 }
             }
-            ToolKind::Agent { .. } | ToolKind::Mcp(McpServer::Url { .. }) => None,
+            ToolKind::Agent { .. } | ToolKind::Mcp(McpServer::Url { .. } | McpServer::Client) => None,
         }
     }
 }

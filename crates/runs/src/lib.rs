@@ -23,6 +23,7 @@ mod agents;
 pub mod around;
 pub mod batch;
 mod carried;
+mod client_servers;
 pub mod config;
 mod desk;
 pub mod elsewhere;
@@ -63,6 +64,7 @@ mod substitutes;
 mod tools;
 pub mod trust;
 
+pub use client_servers::{ClientServer, ClientServers, ServersError};
 pub use error::RunError;
 pub use events::{LivePiece, Piece, RunEvent, RunEventKind, RunEvents, Tracer};
 pub use fork::{EditedText, ReadyFork};

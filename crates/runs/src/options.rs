@@ -11,6 +11,7 @@ use ensemble_core::thread::LiveOutput;
 use ensemble_language::data::Context;
 use serde_json::Value;
 
+use crate::client_servers::ClientServers;
 use crate::events::Tracer;
 use crate::stand_ins::StandIns;
 
@@ -35,6 +36,8 @@ pub struct RunOptions {
     pub allowed_tools: Vec<String>,
     /// Tools whose calls are denied without asking if they need permission, by their names.
     pub denied_tools: Vec<String>,
+    /// The servers of tools with `mcp: client`. They are not recorded: a run that goes on is given them again.
+    pub servers: Arc<ClientServers>,
     /// Where replies of models are kept and looked up.
     pub cache: Option<CacheFolder>,
     /// How much a power failure may take.

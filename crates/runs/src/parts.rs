@@ -24,6 +24,7 @@ use ensemble_language::ensemble::{Agent, AgentKind, Llm, ModelChoice, Setting};
 use ensemble_language::loader::codes::{NO_SANDBOX, NOT_READY};
 use ensemble_language::source::Route;
 
+use crate::client_servers::ClientServers;
 use crate::elsewhere::Elsewhere;
 use crate::error::RunError;
 use crate::events::Hub;
@@ -53,6 +54,8 @@ pub(crate) struct Shared {
     pub(crate) permissions: Arc<ToolPermissions>,
     /// Servers of tools.
     pub(crate) servers: Arc<Servers>,
+    /// Servers of tools that were given with the run.
+    pub(crate) client_servers: Arc<ClientServers>,
     /// Programs of external agents.
     pub(crate) programs: Arc<Programs>,
     /// Overrides of models.
@@ -260,6 +263,11 @@ impl Unready {
             key: Some("tools"),
             ..self
         }
+    }
+
+    /// Because of what the agent runs.
+    pub(crate) fn of_whole_agent(self) -> Self {
+        Self { key: None, ..self }
     }
 
     pub(crate) fn finding(self, route: &Route, agent: &Agent) -> Finding {

@@ -10,8 +10,9 @@ use ensemble_core::runner::Runner;
 use serde_json::Value;
 
 use ensemble_language::data::JsonMap;
-use ensemble_language::ensemble::{Agent, AgentKind, Llm, McpServer, Permission, Tool, ToolKind, ToolUse};
+use ensemble_language::ensemble::{Agent, AgentKind, CommandLine, Llm, McpServer, Permission, Tool, ToolKind, ToolUse};
 
+use crate::client_servers::ClientServer;
 use crate::parts::{OpenInner, Parts, Unready};
 use crate::sandboxes::sandbox;
 
@@ -49,7 +50,7 @@ pub(crate) fn toolset_of(
         let failed = |error: Unready| error.of_tool(&used.tool);
         match &tool.kind {
             ToolKind::Mcp(server) => {
-                let address = address(server, parts).map_err(failed)?;
+                let address = address(&used.tool, server, parts).map_err(failed)?;
                 toolset.add_server(used, tool, parts.shared.servers.at(address));
             }
             _ => {
@@ -79,7 +80,8 @@ pub(crate) fn called_tool(
     let Some((tool, ToolKind::Mcp(server))) = declared.map(|tool| (tool, &tool.kind)) else {
         return Err(Unready::new(format!("there is no MCP server `{}`", used.tool)));
     };
-    let address = address(server, parts).map_err(|error| error.of_tool(&used.tool))?;
+    let address = address(&used.tool, server, parts);
+    let address = address.map_err(|error| error.of_tool(&used.tool).of_whole_agent())?;
     let options = CalledToolOptions {
         server: parts.shared.servers.at(address),
         permissions: parts.shared.permissions.clone(),
@@ -161,8 +163,8 @@ fn tool_runner(
     })
 }
 
-/// The server's address, with what the environment adds.
-pub(crate) fn address(server: &McpServer, parts: &Parts<'_>) -> Result<Address, Unready> {
+/// The address of the server of that tool, with what the environment adds.
+pub(crate) fn address(tool: &str, server: &McpServer, parts: &Parts<'_>) -> Result<Address, Unready> {
     Ok(match server {
         McpServer::Command {
             command,
@@ -183,5 +185,36 @@ pub(crate) fn address(server: &McpServer, parts: &Parts<'_>) -> Result<Address, 
             url: url.clone(),
             headers: parts.values(headers)?,
         },
+        McpServer::Client => match client_server(tool, parts)? {
+            ClientServer::Command { command, args, env } => Address::Child {
+                sandbox: None,
+                command: CommandLine::Words(std::iter::once(command).chain(args).cloned().collect()),
+                places: parts.places.clone(),
+                folder: parts.prepared.root.clone(),
+                env: env.clone(),
+            },
+            ClientServer::Http { url, headers } => Address::Http {
+                url: url.clone(),
+                headers: headers.clone(),
+            },
+        },
+    })
+}
+
+/// The server of that name that was given with the run.
+fn client_server<'p>(name: &str, parts: &Parts<'p>) -> Result<&'p ClientServer, Unready> {
+    let servers = &parts.shared.client_servers;
+    servers.get(name).ok_or_else(|| {
+        let named: Vec<String> = servers.names().map(|name| format!("`{name}`")).collect();
+        let message = match named.as_slice() {
+            [] => "its server is named by the client of `ensemble acp`, and no servers are given".to_owned(),
+            named => format!(
+                "its server is named by the client of `ensemble acp`, and the servers that are given are {}",
+                named.join(", ")
+            ),
+        };
+        Unready::new(message).with_help(format!(
+            "name a server `{name}` in the settings of the client, or give a file of servers: `--mcp-config .mcp.json`"
+        ))
     })
 }

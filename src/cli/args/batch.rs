@@ -57,7 +57,7 @@ pub(crate) struct BatchArgs {
     pub dry_run: bool,
     /// Run on a durable execution engine, by the address of its ingress, in place of this process: see docs/scale.md. The
     /// runs go on when this command ends, and the same command takes them up again
-    #[arg(long, value_name = "URL", conflicts_with_all = ["cache", "cache_only"])]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["cache", "cache_only", "mcp_config"])]
     pub on: Option<String>,
     /// Answers and models.
     #[command(flatten)]

@@ -48,7 +48,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "PORT", requires = "ui")]
     pub port: Option<u16>,
     /// Run on a durable execution engine, by the address of its ingress, in place of this process: see docs/scale.md
-    #[arg(long, value_name = "URL", conflicts_with_all = ["then", "stub", "respond", "cache", "cache_only", "dry_run", "live", "durability"])]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["then", "stub", "respond", "cache", "cache_only", "mcp_config", "dry_run", "live", "durability"])]
     pub on: Option<String>,
     /// With --on: print the id of the run, and do not wait for its end
     #[arg(long, requires = "on")]
@@ -130,7 +130,7 @@ pub(crate) struct ResumeArgs {
     #[command(flatten)]
     pub showing: ShowingArgs,
     /// The run is on a durable execution engine, with this address: show it from its start, and answer its questions
-    #[arg(long, value_name = "URL", conflicts_with_all = ["ensemble", "model", "cache", "cache_only", "live", "durability"])]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["ensemble", "model", "cache", "cache_only", "mcp_config", "live", "durability"])]
     pub on: Option<String>,
     /// Execution.
     #[command(flatten)]
@@ -250,6 +250,9 @@ pub(crate) struct AnsweringArgs {
     /// Deny calls of this tool that need permission, without asking ('*': every such tool); wins over --allow-tool
     #[arg(long = "deny-tool", value_name = "NAME", action = ArgAction::Append)]
     pub deny_tool: Vec<String>,
+    /// Read the servers of tools with `mcp: client` from a JSON file such as `.mcp.json`: {"mcpServers": {NAME: ...}}
+    #[arg(long, value_name = "FILE")]
+    pub mcp_config: Option<PathBuf>,
 }
 
 /// Output.

@@ -1,5 +1,5 @@
-//! Tools that form a cycle with the agent that calls them, tools that no agent uses, denied tools that an agent calls, and
-//! tools that never run side by side.
+//! Tools that form a cycle with the agent that calls them, tools that no agent uses, denied tools that an agent calls, tools
+//! that an external agent cannot be given, and tools that never run side by side.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -7,7 +7,7 @@ use petgraph::algo::tarjan_scc;
 use petgraph::graph::{DiGraph, NodeIndex};
 
 use crate::diagnostic::Finding;
-use crate::ensemble::{Agent, AgentKind, Ensemble, Llm, Permission, Tool, ToolKind, ToolUse};
+use crate::ensemble::{Agent, AgentKind, Ensemble, Llm, McpServer, Permission, Tool, ToolKind, ToolUse};
 use crate::fix::{Change, Mend};
 use crate::loader::codes;
 use crate::source::At;
@@ -17,13 +17,14 @@ const CIRCLES_OF_A_GROUP: usize = 5;
 /// The highest number of agents of a cycle that are named.
 const SHOWN: usize = 12;
 
-/// Reports errors for agents that are, directly or over other agents, their own tools, or that call a denied tool; a hint for each unused tool; and a
+/// Reports errors for agents that are, directly or over other agents, their own tools, that call a denied tool, or whose program cannot be given a tool; a hint for each unused tool; and a
 /// warning for each `max_parallel_tools` that exclusive tools leave without effect.
 pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
     let mut findings = circles(ensemble);
     findings.extend(unused(ensemble));
     findings.extend(idle_parallel(ensemble));
     findings.extend(denied(ensemble));
+    findings.extend(not_for_programs(ensemble));
     findings
 }
 
@@ -199,6 +200,55 @@ fn denied(ensemble: &Ensemble) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Tools that the program of an external agent cannot be given: it starts the servers itself.
+fn not_for_programs(ensemble: &Ensemble) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (at, agent) in ensemble.agents.iter().enumerate() {
+        let AgentKind::Llm(llm) = &agent.kind else { continue };
+        if llm.acp().is_none() {
+            continue;
+        }
+        for (item, used) in llm.tools.iter().enumerate() {
+            let Some(tool) = ensemble.tool(&used.tool) else {
+                continue;
+            };
+            let Some((why, help)) = not_for_program(used, tool) else {
+                continue;
+            };
+            let place = Agent::route(at).key("tools").index(item).value();
+            findings.push(Finding::error(codes::NOT_FOR_PROGRAM, place, why).help(help));
+        }
+    }
+    findings
+}
+
+/// Why the program of an external agent cannot be given the tool, and what to write.
+fn not_for_program(used: &ToolUse, tool: &Tool) -> Option<(String, String)> {
+    let name = &used.tool;
+    let ToolKind::Mcp(server) = &tool.kind else {
+        let why = format!("an external agent can be given MCP servers, and `{name}` is none");
+        return Some((why, "remove the tool, or offer it with an MCP server".to_owned()));
+    };
+    if let Some(member) = &used.member {
+        let why = format!("an external agent is given whole servers, and `{name}.{member}` is one tool");
+        return Some((why, format!("write `{name}`")));
+    }
+    if tool.permission == Permission::Deny {
+        let why = format!("`{name}` has `permission: deny`");
+        return Some((why, "remove the tool here, or `permission` at the server".to_owned()));
+    }
+    let McpServer::Command { cwd, sandbox, .. } = server else {
+        return None;
+    };
+    let key = match (sandbox, cwd) {
+        (Some(_), _) => "sandbox",
+        (None, Some(_)) => "cwd",
+        (None, None) => return None,
+    };
+    let why = format!("an external agent starts its servers itself, and `{name}` has a `{key}`");
+    Some((why, format!("define another server without `{key}`")))
 }
 
 fn unused(ensemble: &Ensemble) -> Vec<Finding> {

@@ -29,7 +29,7 @@ pub use limits::Limits;
 pub use profile::{CalledTool, HeaderText, Price, Profile, RateLimit, Reply, Simulated};
 pub use provider::{Dialect, PROVIDERS, Provider, SIMULATED, provider_names};
 pub use sandbox::{NetworkAccess, Sandbox};
-pub use tool::{CommandLine, McpServer, Permission, Setting, Tool, ToolKind, ToolUse};
+pub use tool::{CLIENT_SERVER, CommandLine, McpServer, Permission, Setting, Tool, ToolKind, ToolUse};
 
 use std::sync::Arc;
 

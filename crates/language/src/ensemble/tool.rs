@@ -63,6 +63,9 @@ pub enum ToolKind {
     Mcp(McpServer),
 }
 
+/// `mcp: client`.
+pub const CLIENT_SERVER: &str = "client";
+
 /// How an MCP server is reached.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum McpServer {
@@ -84,6 +87,8 @@ pub enum McpServer {
         /// Headers of every request.
         headers: Vec<(String, Setting)>,
     },
+    /// The server of the tool's name that is given with the run, as a client of the Agent Client Protocol does.
+    Client,
 }
 
 /// A command as one text, or as separate arguments.

@@ -85,6 +85,7 @@ codes! {
     NOT_A_SERVER = "E090", "The `tool` of an agent is not a tool of an MCP server.";
     NO_TOOL_NAME = "E091", "The `tool` of an agent does not say which tool of the server is called.";
     DENIED_TOOL = "E092", "An agent calls a tool that the ensemble denies.";
+    NOT_FOR_PROGRAM = "E093", "An external agent cannot be given this tool.";
     UNKNOWN_PROFILE = "W001", "A model profile is unknown.";
     NEVER_NEWS = "W002", "An agent has `max_turns` above 1, but nothing can start it again.";
     NO_SCRIPT = "W003", "A script, an ensemble or a program is missing or cannot be used.";

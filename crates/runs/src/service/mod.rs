@@ -120,6 +120,20 @@ impl RunService {
     /// # Errors
     /// The agent asks nothing, somebody else drives the run, or the run cannot be resumed.
     pub async fn answer(&self, id: &RunId, agent: &str, answer: &str) -> Result<(), RunError> {
+        self.answer_with(id, agent, answer, RunOptions::default()).await
+    }
+
+    /// As [`RunService::answer`]; a run that is resumed for it is given these options.
+    ///
+    /// # Errors
+    /// As [`RunService::answer`].
+    pub async fn answer_with(
+        &self,
+        id: &RunId,
+        agent: &str,
+        answer: &str,
+        options: RunOptions,
+    ) -> Result<(), RunError> {
         let run = match self.driven(id) {
             Some(run) => {
                 let open = run.questions();
@@ -129,7 +143,7 @@ impl RunService {
             None => {
                 let open = self.summary(id).await?.questions;
                 asks(agent, open.iter().map(|question| &*question.agent))?;
-                self.resumed(id).await?
+                self.resumed(id, options).await?
             }
         };
         run.answer(agent, answer).await
@@ -148,7 +162,7 @@ impl RunService {
                 }
                 run
             }
-            None => self.resumed(id).await?,
+            None => self.resumed(id, RunOptions::default()).await?,
         };
         run.permit(call, decision).await
     }
@@ -236,8 +250,8 @@ impl RunService {
         }
     }
 
-    async fn resumed(&self, id: &RunId) -> Result<Arc<Run>, RunError> {
-        self.resume(id, RunOptions::default()).await?;
+    async fn resumed(&self, id: &RunId, options: RunOptions) -> Result<Arc<Run>, RunError> {
+        self.resume(id, options).await?;
         self.driven(id).ok_or(RunError::Closed)
     }
 

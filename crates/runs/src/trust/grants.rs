@@ -9,8 +9,8 @@ use ensemble_agents::agent::process::is_small;
 use ensemble_agents::model::Override;
 use ensemble_core::operator::visible;
 use ensemble_language::ensemble::{
-    AcpProgram, AgentKind, CommandLine, Ensemble, HeaderText, McpServer, Profile, Provider, Setting, ToolKind,
-    is_own_address, key_variables,
+    AcpProgram, AgentKind, CommandLine, Ensemble, HeaderText, McpServer, Permission, Profile, Provider, Setting,
+    ToolKind, ToolUse, is_own_address, key_variables,
 };
 
 /// What a profile sends. The provider's own key at the provider's own address is not among it.
@@ -53,11 +53,21 @@ pub(crate) fn of_ensemble(ensemble: &Ensemble, overrides: &[Override], root: &Pa
         if let AgentKind::Llm(llm) = &agent.kind
             && let Some(acp) = llm.acp()
         {
-            of_external(&visible(&agent.name), &acp.program, &mut lines);
+            let name = visible(&agent.name);
+            of_external(&name, &acp.program, &mut lines);
+            let given = llm.tools.iter().filter(|used| is_client_server(ensemble, used));
+            lines.extend(given.map(|used| {
+                let (program, server) = (visible(acp.program.shown()), visible(&used.tool));
+                format!("agent `{name}` gives the server `{server}` that your client names, with its keys, to the program `{program}`")
+            }));
         }
     }
     for (name, tool) in &ensemble.tools {
         match &tool.kind {
+            ToolKind::Mcp(McpServer::Client) if tool.permission == Permission::Allow => lines.push(format!(
+                "tool `{}` calls tools of the server of this name that your client names, without asking",
+                visible(name)
+            )),
             ToolKind::Mcp(server) => of_server(&visible(name), server, root, &mut lines),
             ToolKind::Script { script, env, .. } => {
                 of_script(&format!("tool `{}`", visible(name)), script, env, &keys, &mut lines);
@@ -66,6 +76,11 @@ pub(crate) fn of_ensemble(ensemble: &Ensemble, overrides: &[Override], root: &Pa
         }
     }
     lines
+}
+
+fn is_client_server(ensemble: &Ensemble, used: &ToolUse) -> bool {
+    let tool = ensemble.tool(&used.tool);
+    tool.is_some_and(|tool| tool.kind == ToolKind::Mcp(McpServer::Client))
 }
 
 /// The variables that the ensemble's profiles name.
@@ -125,6 +140,7 @@ fn of_server(name: &str, server: &McpServer, root: &Path, lines: &mut Vec<String
                 ));
             }
         }
+        McpServer::Client => {}
     }
 }
 

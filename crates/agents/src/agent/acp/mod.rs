@@ -45,12 +45,40 @@ pub struct External {
     pub root: PathBuf,
     /// The environment of the program.
     pub environment: Environment,
+    /// The servers of tools that the program is given when its session begins.
+    pub servers: Vec<ProgramServer>,
     /// Decides about tools that need permission.
     pub permissions: Arc<ToolPermissions>,
     /// The programs of the run.
     pub programs: Arc<Programs>,
     /// The clock for the times of the record.
     pub now: Arc<Now>,
+}
+
+/// A server for the Model Context Protocol that a program starts or reaches itself.
+pub struct ProgramServer {
+    /// Its name.
+    pub name: Arc<str>,
+    /// How it is reached.
+    pub kind: ProgramServerKind,
+}
+
+/// How a program reaches a server.
+pub enum ProgramServerKind {
+    /// A child process of the program.
+    Command {
+        /// The program of the server with its arguments.
+        invocation: Invocation,
+        /// Variables of its environment, beside those that the program gives it.
+        env: Vec<(String, String)>,
+    },
+    /// An address.
+    Http {
+        /// The URL.
+        url: String,
+        /// Headers of every request.
+        headers: Vec<(String, String)>,
+    },
 }
 
 /// The runner of an agent whose task goes to an external program.

@@ -7,7 +7,7 @@ use tokio::process::ChildStdout;
 
 use super::protocol::{self, Abilities};
 use super::wire::{Frame, Reader, Writer};
-use super::{External, unavailable};
+use super::{External, ProgramServer, ProgramServerKind, unavailable};
 use crate::agent::Execution;
 use crate::agent::dialogue::Cause;
 use crate::agent::process::service::{self, Service, ServiceSettings};
@@ -85,15 +85,22 @@ impl Live {
     async fn open_session(&mut self, external: &External, wanted: Option<&str>) -> Result<Session, String> {
         let answer = self.call("initialize", &protocol::initialize()).await?;
         self.abilities = protocol::abilities(answer)?;
-        let folder = &external.folder;
+        let (folder, servers) = (&external.folder, external.servers.as_slice());
+        let over_http = |server: &&ProgramServer| matches!(server.kind, ProgramServerKind::Http { .. });
+        if let Some(server) = servers.iter().find(over_http).filter(|_| !self.abilities.http) {
+            return Err(format!(
+                "it reaches no servers of tools over HTTP, and `{}` is one",
+                server.name
+            ));
+        }
         if let Some(wanted) = wanted {
             let loaded = match (self.abilities.resumes, self.abilities.loads) {
                 (true, _) => {
-                    let request = protocol::resume_session(wanted, folder);
+                    let request = protocol::resume_session(wanted, folder, servers);
                     self.call("session/resume", &request).await.is_ok()
                 }
                 (_, true) => {
-                    let request = protocol::load_session(wanted, folder);
+                    let request = protocol::load_session(wanted, folder, servers);
                     self.call("session/load", &request).await.is_ok()
                 }
                 (false, false) => false,
@@ -103,7 +110,9 @@ impl Live {
                 return Ok(Session::Known);
             }
         }
-        let answer = self.call("session/new", &protocol::new_session(folder)).await?;
+        let answer = self
+            .call("session/new", &protocol::new_session(folder, servers))
+            .await?;
         self.session = protocol::session_of(answer)?;
         Ok(Session::New)
     }

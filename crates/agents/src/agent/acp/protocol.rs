@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use agent_client_protocol::v1::schema as acp;
 use serde_json::{Map, Value, json};
 
+use super::{ProgramServer, ProgramServerKind};
 use ensemble_core::thread::StopReason;
 use ensemble_language::ensemble::AcpToolKind;
 
@@ -99,6 +100,8 @@ impl Answers {
 pub(super) struct Abilities {
     pub(super) loads: bool,
     pub(super) resumes: bool,
+    /// Reaches servers of tools over HTTP.
+    pub(super) http: bool,
     pub(super) name: Option<String>,
 }
 
@@ -132,20 +135,43 @@ pub(super) fn abilities(answer: Value) -> Result<Abilities, String> {
     Ok(Abilities {
         loads: answer.agent_capabilities.load_session,
         resumes: answer.agent_capabilities.session_capabilities.resume.is_some(),
+        http: answer.agent_capabilities.mcp_capabilities.http,
         name: answer.agent_info.map(|info| format!("{} {}", info.name, info.version)),
     })
 }
 
-pub(super) fn new_session(folder: &Path) -> Value {
-    json!(acp::NewSessionRequest::new(folder))
+pub(super) fn new_session(folder: &Path, servers: &[ProgramServer]) -> Value {
+    json!(acp::NewSessionRequest::new(folder).mcp_servers(self::servers(servers)))
 }
 
-pub(super) fn load_session(session: &str, folder: &Path) -> Value {
-    json!(acp::LoadSessionRequest::new(session.to_owned(), folder))
+pub(super) fn load_session(session: &str, folder: &Path, servers: &[ProgramServer]) -> Value {
+    json!(acp::LoadSessionRequest::new(session.to_owned(), folder).mcp_servers(self::servers(servers)))
 }
 
-pub(super) fn resume_session(session: &str, folder: &Path) -> Value {
-    json!(acp::ResumeSessionRequest::new(session.to_owned(), folder))
+pub(super) fn resume_session(session: &str, folder: &Path, servers: &[ProgramServer]) -> Value {
+    json!(acp::ResumeSessionRequest::new(session.to_owned(), folder).mcp_servers(self::servers(servers)))
+}
+
+fn servers(servers: &[ProgramServer]) -> Vec<acp::McpServer> {
+    servers.iter().map(server).collect()
+}
+
+fn server(server: &ProgramServer) -> acp::McpServer {
+    let name = server.name.to_string();
+    match &server.kind {
+        ProgramServerKind::Command { invocation, env } => {
+            let args = invocation.arguments.iter();
+            let args = args.map(|argument| argument.to_string_lossy().into_owned());
+            let env = env.iter().map(|(name, value)| acp::EnvVariable::new(name, value));
+            let stdio = acp::McpServerStdio::new(name, invocation.program.clone());
+            acp::McpServer::Stdio(stdio.args(args.collect::<Vec<_>>()).env(env.collect::<Vec<_>>()))
+        }
+        ProgramServerKind::Http { url, headers } => {
+            let headers = headers.iter().map(|(name, value)| acp::HttpHeader::new(name, value));
+            let http = acp::McpServerHttp::new(name, url.clone());
+            acp::McpServer::Http(http.headers(headers.collect::<Vec<_>>()))
+        }
+    }
 }
 
 /// The id of the session in the answer to `session/new`.

@@ -151,6 +151,45 @@ fn tools_that_agents_call_without_a_model() {
 }
 
 #[test]
+fn tools_that_programs_of_external_agents_are_given() {
+    let agents = |tools: &str| format!("- {{name: a, acp: claude, tools: [{tools}]}}\n");
+    let server = |more: &str| format!("tools: {{wiki: {{mcp: {{command: w}}{more}}}}}\n");
+    let rows: Vec<(String, Vec<&str>)> = vec![
+        (format!("{}{}", agents("wiki"), server("")), vec![]),
+        (format!("{}tools: {{wiki: {{mcp: client}}}}\n", agents("wiki")), vec![]),
+        (
+            format!("{}{}", agents("wiki.search"), server("")),
+            vec!["E093 3:34 an external agent is given whole servers, and `wiki.search` is one tool"],
+        ),
+        (
+            format!("{}{}", agents("wiki"), server(", permission: deny")),
+            vec!["E093 3:34 `wiki` has `permission: deny`"],
+        ),
+        (
+            format!("{}tools: {{wiki: {{mcp: {{command: w, cwd: x}}}}}}\n", agents("wiki")),
+            vec!["E093 3:34 an external agent starts its servers itself, and `wiki` has a `cwd`"],
+        ),
+        (
+            format!(
+                "{}tools: {{wiki: {{mcp: {{command: w, sandbox: true}}}}}}\n",
+                agents("wiki")
+            ),
+            vec!["E093 3:34 an external agent starts its servers itself, and `wiki` has a `sandbox`"],
+        ),
+        (
+            format!(
+                "{}tools: {{t: {{script: x.rhai, parameters: {{type: object}}}}}}\n",
+                agents("t")
+            ),
+            vec!["E093 3:34 an external agent can be given MCP servers, and `t` is none"],
+        ),
+    ];
+    for (agents, expected) in rows {
+        assert_eq!(shown(&agents), expected, "{agents}");
+    }
+}
+
+#[test]
 fn circles_that_none_can_enter() {
     let rows: &[(&str, &[&str])] = &[
         (

@@ -265,7 +265,7 @@ fn kind(fields: &Fields<'_>, tools: &Tools<'_>, findings: &mut Findings) -> Opti
             })
         }
         Kind::Input => input::read(&at, findings).map(AgentKind::Input),
-        Kind::Acp => external(fields, &at, findings),
+        Kind::Acp => external(fields, &at, tools, findings),
         Kind::Tool => {
             let arguments = match fields.get("arguments") {
                 Some(at) => json::map(&at, findings),
@@ -332,7 +332,7 @@ fn refuse_llm_fields(fields: &Fields<'_>, kind: Kind, findings: &mut Findings) {
     let mut places = Vec::new();
     let has_too = |key: &str| match kind {
         Kind::Ensemble => key == "prompt",
-        Kind::Acp => matches!(key, "prompt" | "system_prompt"),
+        Kind::Acp => matches!(key, "prompt" | "system_prompt" | "tools"),
         _ => false,
     };
     for key in LLM_KEYS {
@@ -353,7 +353,7 @@ fn refuse_llm_fields(fields: &Fields<'_>, kind: Kind, findings: &mut Findings) {
             (Kind::Tool, "prompt") => {
                 "an agent with a `tool` has no model: write what the tool receives as `arguments`"
             }
-            (Kind::Acp, _) => "the external agent has a model, tools and limits of its own",
+            (Kind::Acp, _) => "the external agent has a model and limits of its own",
             _ => "this key is only allowed for agents with a `model_profile` or a `model`",
         }));
     }
@@ -412,14 +412,19 @@ fn llm(
     }))
 }
 
-/// An external program, which is told and answers like a model. It has tools and limits of its own.
-fn external(fields: &Fields<'_>, at: &Cursor<'_>, findings: &mut Findings) -> Option<AgentKind> {
+/// An external program, which is told and answers like a model. It has tools and limits of its own; `tools` names servers
+/// that it is given in addition.
+fn external(fields: &Fields<'_>, at: &Cursor<'_>, tools: &Tools<'_>, findings: &mut Findings) -> Option<AgentKind> {
     let program = acp::program(at, findings);
     let permissions = fields.read("permissions", findings, acp::permissions);
     let prompt = fields.read("prompt", findings, text);
     let system_prompt = fields.read("system_prompt", findings, text);
     let conversation = fields.get("conversation");
     let memory = conversation.and_then(|conversation| llm_conversation(&conversation, findings));
+    let used = match fields.get("tools") {
+        Some(at) => tools.uses(&at, findings),
+        None => Some(Vec::new()),
+    };
     Some(AgentKind::Llm(Llm {
         model: ModelChoice::Acp(Arc::new(Acp {
             program: program?,
@@ -430,7 +435,7 @@ fn external(fields: &Fields<'_>, at: &Cursor<'_>, findings: &mut Findings) -> Op
         attachments: Vec::new(),
         memory: memory.unwrap_or_default(),
         context_window: None,
-        tools: Vec::new(),
+        tools: used?,
         max_iterations: NonZeroU32::MAX,
         max_parallel_tools: Llm::MAX_PARALLEL_TOOLS,
     }))

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::remote::{check_private, environment_variable};
 use super::{Names, reference, sandbox};
 use crate::diagnostic::{Finding, did_you_mean};
-use crate::ensemble::{CommandLine, McpServer, Permission, Setting, Tool, ToolKind, ToolUse};
+use crate::ensemble::{CLIENT_SERVER, CommandLine, McpServer, Permission, Setting, Tool, ToolKind, ToolUse};
 use crate::fix::{Change, Mend};
 use crate::loader::document::{Content, Document};
 use crate::loader::findings::Findings;
@@ -186,6 +186,17 @@ fn parameters(at: &Cursor<'_>, findings: &mut Findings) -> Option<Value> {
 }
 
 fn mcp(at: &Cursor<'_>, findings: &mut Findings) -> Option<McpServer> {
+    if let Some(text) = at.node.text() {
+        if **text == *CLIENT_SERVER {
+            return Some(McpServer::Client);
+        }
+        let message = format!("expected `{CLIENT_SERVER}` or a map, found {}", quoted(text));
+        let help = format!(
+            "write `mcp: {{command: …}}` or `mcp: {{url: …}}`; `mcp: {CLIENT_SERVER}` is the server of this name that the client names"
+        );
+        findings.push(Finding::error(codes::NOT_A_CHOICE, at.value(), message).help(help));
+        return None;
+    }
     let fields = Fields::open(at, Section::Mcp, findings)?;
     let rule = "a server must have exactly one of `command` and `url`";
     let key = one_of_these(&fields, &["command", "url"], rule, findings)?;

@@ -115,10 +115,7 @@ fn agents() {
         ("acp: {args: [x]}", &["E013 6:10 `command` is missing"]),
         (
             "acp: claude\ntools: []\nmax_iterations: 3",
-            &[
-                "E025 7:5 `tools` is not allowed for an agent of type acp",
-                "E025 8:5 `max_iterations` is not allowed for an agent of type acp",
-            ],
+            &["E025 8:5 `max_iterations` is not allowed for an agent of type acp"],
         ),
         (
             "acp: claude\npermissions: {edit: always}",

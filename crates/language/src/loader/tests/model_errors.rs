@@ -197,6 +197,9 @@ fn tools() {
             "{mcp: {command: x, url: 'http://x'}}",
             &["E035 3:25 both `command` and `url` are given"],
         ),
+        ("{mcp: client}", &[]),
+        ("{mcp: clent}", &["E016 3:12 expected `client` or a map, found 'clent'"]),
+        ("{mcp: [client]}", &["E014 3:12 expected a map (`mcp`), found a list"]),
         ("{mcp: {command: []}}", &["E018 3:22 this command is empty"]),
         (
             "{mcp: {command: x, headers: {}}}",

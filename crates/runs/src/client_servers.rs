@@ -1,0 +1,289 @@
+//! Servers of tools that are given with a run, for tools with `mcp: client`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use ensemble_core::secrets::Secrets;
+use serde::Deserialize;
+use thiserror::Error;
+
+/// Words in the names of variables whose values are secrets.
+const PRIVATE: [&str; 8] = [
+    "key",
+    "token",
+    "secret",
+    "password",
+    "passwd",
+    "credential",
+    "auth",
+    "cookie",
+];
+
+/// The servers of tools that a client gives to a run, by their names. They are in no record: a run that goes on is given them
+/// again.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct ClientServers(BTreeMap<Arc<str>, ClientServer>);
+
+/// A server for the Model Context Protocol that a client has named.
+#[derive(Clone, PartialEq, Eq)]
+pub enum ClientServer {
+    /// A child process, over its standard streams.
+    Command {
+        /// The program: a name on PATH, or a path.
+        command: String,
+        /// Its arguments.
+        args: Vec<String>,
+        /// Variables of its environment beside those that every program needs.
+        env: Vec<(String, String)>,
+    },
+    /// A server, over HTTP.
+    Http {
+        /// Its address.
+        url: String,
+        /// Headers of every request.
+        headers: Vec<(String, String)>,
+    },
+}
+
+/// Why a file of servers cannot be used.
+#[derive(Debug, Error)]
+pub enum ServersError {
+    /// It is no JSON of the expected shape.
+    #[error("{0}")]
+    Malformed(#[from] serde_json::Error),
+    /// A server is of a kind that is not supported.
+    #[error("the server `{name}` is neither a program with `command` nor an address with `url`")]
+    Kind {
+        /// Its name.
+        name: String,
+    },
+    /// A server over server-sent events alone.
+    #[error(
+        "the server `{name}` has the type `sse`, which is not supported; a server over streamable HTTP has the type `http`"
+    )]
+    Sse {
+        /// Its name.
+        name: String,
+    },
+    /// A variable that a value names is not set.
+    #[error("the server `{name}` needs the environment variable `{variable}`, which is not set")]
+    Variable {
+        /// The name of the server.
+        name: String,
+        /// The variable.
+        variable: String,
+    },
+}
+
+impl ClientServers {
+    /// Adds a server; one of the same name before it is replaced.
+    pub fn insert(&mut self, name: impl Into<Arc<str>>, server: ClientServer) {
+        self.0.insert(name.into(), server);
+    }
+
+    /// The server of this name.
+    pub fn get(&self, name: &str) -> Option<&ClientServer> {
+        self.0.get(name)
+    }
+
+    /// The names of all servers, sorted.
+    pub fn names(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.0.keys()
+    }
+
+    /// Reads the text of an `.mcp.json`: `{"mcpServers": {NAME: {"command", "args", "env"} or {"url", "headers"}}}`. In strings,
+    /// `${NAME}` and `${NAME:-DEFAULT}` are values of the environment, which `variable` reads.
+    ///
+    /// # Errors
+    /// The text is malformed, a server is of another kind, or a variable without a default is not set.
+    pub fn read(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, ServersError> {
+        let file: File = serde_json::from_str(text)?;
+        let mut servers = Self::default();
+        for (name, entry) in file.servers {
+            let server = entry.server(&name, variable)?;
+            servers.insert(name, server);
+        }
+        Ok(servers)
+    }
+
+    /// Adds the headers, and the variables whose names say that they are secrets.
+    pub(crate) fn teach(&self, secrets: &Secrets) {
+        for server in self.0.values() {
+            match server {
+                ClientServer::Command { env, .. } => {
+                    let private = env.iter().filter(|(name, _)| is_private(name));
+                    private.for_each(|(_, value)| secrets.learn(value));
+                }
+                ClientServer::Http { headers, .. } => headers.iter().for_each(|(_, value)| secrets.learn(value)),
+            }
+        }
+    }
+}
+
+/// The values of environments and headers are not shown.
+impl fmt::Debug for ClientServers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+fn is_private(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    PRIVATE.iter().any(|word| name.contains(word))
+}
+
+#[derive(Deserialize)]
+struct File {
+    #[serde(rename = "mcpServers")]
+    servers: BTreeMap<String, Entry>,
+}
+
+#[derive(Deserialize)]
+struct Entry {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    command: Option<String>,
+    #[serde(default)]
+    args: Vec<String>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    url: Option<String>,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+}
+
+impl Entry {
+    fn server(self, name: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<ClientServer, ServersError> {
+        let filled = |text: &str| {
+            expanded(text, variable).map_err(|variable| ServersError::Variable {
+                name: name.to_owned(),
+                variable,
+            })
+        };
+        let settings = |given: &BTreeMap<String, String>| -> Result<Vec<(String, String)>, ServersError> {
+            given
+                .iter()
+                .map(|(key, text)| Ok((key.clone(), filled(text)?)))
+                .collect()
+        };
+        if self.kind.as_deref() == Some("sse") {
+            return Err(ServersError::Sse { name: name.to_owned() });
+        }
+        match (self.command.as_deref(), self.url.as_deref()) {
+            (Some(command), None) => Ok(ClientServer::Command {
+                command: filled(command)?,
+                args: self.args.iter().map(|text| filled(text)).collect::<Result<_, _>>()?,
+                env: settings(&self.env)?,
+            }),
+            (None, Some(url)) => Ok(ClientServer::Http {
+                url: filled(url)?,
+                headers: settings(&self.headers)?,
+            }),
+            _ => Err(ServersError::Kind { name: name.to_owned() }),
+        }
+    }
+}
+
+/// The text with the values of `${NAME}` and `${NAME:-DEFAULT}`.
+///
+/// # Errors
+/// The first variable that is not set and has no default.
+fn expanded(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
+    let mut rest = text;
+    let mut filled = String::new();
+    while let Some(start) = rest.find("${") {
+        let Some(length) = rest[start..].find('}') else { break };
+        filled.push_str(&rest[..start]);
+        let inside = &rest[start + 2..start + length];
+        let (name, default) = match inside.split_once(":-") {
+            Some((name, default)) => (name, Some(default)),
+            None => (inside, None),
+        };
+        match (variable(name), default) {
+            (Some(value), _) => filled.push_str(&value),
+            (None, Some(default)) => filled.push_str(default),
+            (None, None) => return Err(name.to_owned()),
+        }
+        rest = &rest[start + length + 1..];
+    }
+    filled.push_str(rest);
+    Ok(filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<ClientServers, String> {
+        let variable = |name: &str| (name == "TOKEN").then(|| "t-12345678".to_owned());
+        ClientServers::read(text, &variable).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn programs_and_addresses_are_read_with_values_of_the_environment() {
+        let servers = read(
+            r#"{"mcpServers": {
+                "files": {"command": "npx", "args": ["-y", "${WHICH:-files}"], "env": {"A_TOKEN": "${TOKEN}", "B": "${b"}},
+                "wiki": {"type": "http", "url": "https://wiki.example", "headers": {"Authorization": "Bearer ${TOKEN}"}}
+            }}"#,
+        );
+        let servers = servers.expect("two servers");
+        let text = |text: &str| text.to_owned();
+        assert!(
+            servers.get("files")
+                == Some(&ClientServer::Command {
+                    command: text("npx"),
+                    args: vec![text("-y"), text("files")],
+                    env: vec![(text("A_TOKEN"), text("t-12345678")), (text("B"), text("${b"))],
+                })
+        );
+        assert!(
+            servers.get("wiki")
+                == Some(&ClientServer::Http {
+                    url: text("https://wiki.example"),
+                    headers: vec![(text("Authorization"), text("Bearer t-12345678"))],
+                })
+        );
+        assert_eq!(format!("{servers:?}"), r#"{"files", "wiki"}"#, "no values");
+    }
+
+    #[test]
+    fn what_is_wrong_names_the_server() {
+        for (text, expected) in [
+            ("{", "EOF while parsing"),
+            (r#"{"servers": {}}"#, "missing field `mcpServers`"),
+            (r#"{"mcpServers": {"a": {}}}"#, "the server `a` is neither"),
+            (
+                r#"{"mcpServers": {"a": {"command": "x", "url": "y"}}}"#,
+                "the server `a` is neither",
+            ),
+            (
+                r#"{"mcpServers": {"a": {"type": "sse", "url": "y"}}}"#,
+                "the server `a` has the type `sse`",
+            ),
+            (
+                r#"{"mcpServers": {"a": {"command": "${NOPE}"}}}"#,
+                "the server `a` needs the environment variable `NOPE`",
+            ),
+        ] {
+            let error = read(text).expect_err(text);
+            assert!(error.contains(expected), "{text}\n{error}");
+        }
+    }
+
+    #[test]
+    fn headers_and_private_variables_are_secrets() {
+        let servers = read(
+            r#"{"mcpServers": {
+                "a": {"command": "x", "env": {"API_KEY": "k-abcdefgh", "FOLDER": "/home/you/notes"}},
+                "b": {"url": "https://x", "headers": {"X": "h-abcdefgh"}}
+            }}"#,
+        );
+        let secrets = Secrets::default();
+        servers.expect("servers").teach(&secrets);
+        let mut values = secrets.values();
+        values.sort();
+        assert_eq!(values, ["h-abcdefgh", "k-abcdefgh"]);
+    }
+}
