@@ -65,7 +65,7 @@ prompted() {
         end
         ;;
     file) file "$2" "$3" ;;
-    remember)
+    remember | loads | forgets | resumes)
         case $line in
         *"What was said"*) text "told again" ;;
         *) text "prompt $count of $$" ;;
@@ -83,12 +83,24 @@ while read -r line; do
     *'"initialize"'*)
         case $1 in
         http) result "$id" '{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"http":true}}}' ;;
+        loads | forgets) result "$id" '{"protocolVersion":1,"agentCapabilities":{"loadSession":true}}' ;;
+        resumes) result "$id" '{"protocolVersion":1,"agentCapabilities":{"sessionCapabilities":{"resume":{}}}}' ;;
         *) result "$id" '{"protocolVersion":1,"agentCapabilities":{}}' ;;
         esac
         ;;
     *'"session/new"'*)
         printf '%s\n' "$line" >> sessions.txt
         result "$id" '{"sessionId":"s1"}'
+        ;;
+    *'"session/load"'* | *'"session/resume"'*)
+        printf '%s\n' "$line" >> sessions.txt
+        case $1 in
+        forgets) say "{\"jsonrpc\":\"2.0\",\"id\":$id,\"error\":{\"code\":-32002,\"message\":\"no such session\"}}" ;;
+        *)
+            text "what was said before"
+            result "$id" '{}'
+            ;;
+        esac
         ;;
     *'"session/prompt"'*)
         prompt=$id

@@ -245,6 +245,69 @@ fn one_session_serves_all_executions_and_an_answer_off_the_schema_is_sent_back()
     assert_eq!(outcome.json()["conversation_history"][0]["output_data"]["n"], 3);
 }
 
+/// The answers of the agent, oldest first.
+fn answers(outcome: &Outcome) -> Vec<String> {
+    let history = outcome.json()["conversation_history"].clone();
+    let entries = history.as_array().expect("a history").iter();
+    let own = entries.filter(|entry| entry["agent_name"] == "a");
+    let said = own.map(|entry| entry["output_data"]["response"].as_str().unwrap_or_default().to_owned());
+    said.collect()
+}
+
+#[test]
+fn without_memory_and_in_parts_each_execution_has_a_program_of_its_own() {
+    let again = "    conversation: {max_turns: 2, memory: none}\n    dependencies: [{agent_name: b, feedback: true}]\n  - {name: b, script: b.rhai, depends_on: [a]}\n";
+    let workspace = hostile("remember", again);
+    workspace.write("b.rhai", "1");
+    let said = answers(&run(&workspace).expect_code(0));
+    assert!(said.iter().all(|said| said.starts_with("prompt 1 of ")), "{said:?}");
+    assert!(said.len() == 2 && said[0] != said[1], "two programs: {said:?}");
+
+    let workspace = hostile("remember", "    for_each: {in: [x, y, z], max_parallel: 2}\n");
+    let outcome = run(&workspace).expect_code(0);
+    let items = outcome.json()["conversation_history"][0]["output_data"]["items"].clone();
+    let items = items.as_array().expect("parts").iter();
+    let mut said: Vec<String> = items
+        .map(|item| item["response"].as_str().unwrap_or_default().to_owned())
+        .collect();
+    assert!(said.iter().all(|said| said.starts_with("prompt 1 of ")), "{said:?}");
+    said.sort();
+    said.dedup();
+    assert_eq!(said.len(), 3, "three programs: {said:?}");
+    let sessions = workspace.read("sessions.txt");
+    assert_eq!(sessions.matches("session/new").count(), 3, "{sessions}");
+}
+
+#[test]
+fn a_run_that_goes_on_loads_the_session_where_the_program_can() {
+    for (mode, method, said) in [
+        ("loads", "session/load", "prompt 1 of "),
+        ("resumes", "session/resume", "prompt 1 of "),
+        ("forgets", "session/load", "told again"),
+        ("remember", "session/new", "told again"),
+    ] {
+        let workspace = hostile(mode, "");
+        run(&workspace).expect_code(0);
+        let run = workspace.runs()[0]
+            .file_name()
+            .expect("a name")
+            .to_string_lossy()
+            .into_owned();
+        let outcome = workspace
+            .run(["continue", &run, "and more", "--output", "json"])
+            .expect_code(0);
+        let answers = answers(&outcome);
+        assert_eq!(answers.len(), 2, "{mode}: {answers:?}");
+        assert!(answers[1].starts_with(said), "{mode}: {answers:?}");
+        assert_ne!(answers[0], answers[1], "{mode}: another process");
+        let sessions = workspace.read("sessions.txt");
+        let second = sessions.lines().nth(1).expect("a second session");
+        assert!(second.contains(method), "{mode}: {second}");
+        let is_named = second.contains("\"sessionId\":\"s1\"");
+        assert_eq!(is_named, method != "session/new", "{mode}: {second}");
+    }
+}
+
 #[test]
 fn a_killed_run_goes_on_where_the_program_was() {
     let workspace = hostile("halfway", "");

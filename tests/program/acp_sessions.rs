@@ -105,15 +105,32 @@ fn executions_tools_and_inner_runs_are_cards() {
     let said: Vec<String> = messages(&client).into_iter().map(|(_, text)| text).collect();
     assert_eq!(said, ["after"], "only the outer run speaks");
 
-    // Loaded, the outer run is told.
+    // Loaded, the outer run and the inner one are told.
+    let live = cards
+        .iter()
+        .map(|card| card["toolCallId"].as_str().expect("an id").to_owned());
+    let mut live: Vec<String> = live.collect();
     let mut client = Client::start(&workspace, "outer.yaml", json!({}));
     client.ask(
         "session/load",
         json!({"sessionId": session, "cwd": workspace.path(), "mcpServers": []}),
     );
     let cards = of_kind(&client, "tool_call");
-    let about: Vec<_> = cards.iter().map(|card| card["title"].as_str()).collect();
-    assert_eq!(about, [Some("part"), Some("after")]);
+    let loaded = cards
+        .iter()
+        .map(|card| card["toolCallId"].as_str().expect("an id").to_owned());
+    let mut loaded: Vec<String> = loaded.collect();
+    live.sort();
+    loaded.sort();
+    assert_eq!(loaded, live, "the cards have the ids of the live ones");
+    let updates = of_kind(&client, "tool_call_update");
+    let mut ends = updates.iter().filter(|update| update["status"] == "completed");
+    assert!(
+        ends.any(|update| update["content"][0]["content"]["text"] == "inner words"),
+        "{updates:?}"
+    );
+    let said: Vec<String> = messages(&client).into_iter().map(|(_, text)| text).collect();
+    assert_eq!(said, ["after"], "only the outer run speaks, also when it is told again");
 }
 
 #[test]

@@ -550,7 +550,7 @@ fn runs_inside_a_run_have_views_of_their_own() {
     let workspace = workspace();
     workspace.write(
         "outer.yaml",
-        "name: outer\nagents: [{name: inner, ensemble: ensembles/two-drafts.yaml}]\n",
+        "name: outer\nagents: [{name: inner, ensemble: ensembles/two-drafts.yaml}, {name: parts, ensemble: ensembles/two-drafts.yaml, for_each: {times: 2}}]\n",
     );
     workspace.run(["run", "outer.yaml"]).expect_code(0);
     let page = Page::start(&workspace);
@@ -560,6 +560,8 @@ fn runs_inside_a_run_have_views_of_their_own() {
         .to_owned();
     let detail = page.get(&format!("/api/execution?id={id}&turn=1&agent=inner"));
     assert_eq!(detail["inside"], json!(["inner-1-1"]));
+    let detail = page.get(&format!("/api/execution?id={id}&turn=1&agent=parts"));
+    assert_eq!(detail["inside"], json!(["parts-1.0-1", "parts-1.1-1"]));
     let head = page.get(&format!("/api/run?id={id}%2Fsub%2Finner-1-1"));
     assert_eq!(
         (&head["ensemble"], &head["rows"], &head["can"]["say"]),

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use ensemble_core::executor::Clock;
 use ensemble_core::store::RunId;
-use ensemble_runs::Runs;
 use ensemble_runs::files::FileStore;
 use ensemble_runs::service::RunService;
+use ensemble_runs::{RunEventKind, Runs};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::{LocalSet, spawn_local};
@@ -228,11 +228,16 @@ impl Server {
         let missing = |error| Refusal::new(-32002, error);
         let recorded = service.recorded(&id).await.map_err(missing)?;
         let read = recorded.prepared.plan.ensemble().clone();
-        let session = Session::recorded(id.clone(), service, read);
+        let session = Session::recorded(id.clone(), service.clone(), read);
         session.servers.replace(Arc::new(opened.servers));
-        for record in &recorded.journal.records {
-            let updates = session.story.borrow_mut().record(&id, record, true);
-            session.next.set(record.seq + 1);
+        for event in service.told(&id).await.map_err(Refusal::failed)? {
+            let RunEventKind::Committed(record) = event.kind else {
+                continue;
+            };
+            let updates = session.story.borrow_mut().record(&event.run, &record, true);
+            if event.run == id {
+                session.next.set(record.seq + 1);
+            }
             if is_told {
                 for update in updates {
                     tell(&self.wire, &id, update).await;

@@ -14,7 +14,7 @@ use ensemble_core::conversation::{ConversationState, Event, Record};
 use ensemble_core::operator::{Asked, PermissionRequest};
 use ensemble_core::reporter::Reporter;
 use ensemble_core::runner::BoxFuture;
-use ensemble_core::store::{ReadError, RunFollower, RunId, StoredRun};
+use ensemble_core::store::{InnerRunName, ReadError, RunFollower, RunId, StoredRun};
 use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, ToolCall};
 use ensemble_core::trace::{SpanContext, TraceParent};
 use tokio::sync::Notify;
@@ -524,42 +524,11 @@ impl LogReader {
             return Ok(());
         };
         let names = run.names_inside().await.unwrap_or_default();
-        for name in names.iter().filter(|name| belongs(name, agent, execution)) {
+        for name in names.iter().filter(|name| InnerRunName::is_of(name, agent, execution)) {
             if let Ok(Some(inner)) = run.inside(name).await {
                 self.read(inner, events).await?;
             }
         }
         Ok(())
-    }
-}
-
-/// Is a run of this name (`AGENT-EXECUTION-ATTEMPT`, or `AGENT@TOOL…-EXECUTION-ATTEMPT`) part of that execution?
-fn belongs(name: &str, agent: &str, execution: u32) -> bool {
-    let mut parts = name.rsplitn(3, '-');
-    let _attempt = parts.next();
-    let number = parts.next().and_then(|number| number.parse::<u32>().ok());
-    let by = parts.next().unwrap_or_default();
-    let caller = by.split_once('@').map_or(by, |(caller, _)| caller);
-    number == Some(execution) && caller == agent
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn runs_inside_are_those_of_the_agent_and_of_its_tools() {
-        for (name, agent, execution, is_part) in [
-            ("analyst-1-1", "analyst", 1, true),
-            ("analyst-1-3", "analyst", 1, true),
-            ("analyst-2-1", "analyst", 1, false),
-            ("chief-analyst-1-1", "analyst", 1, false),
-            ("chief-analyst-1-1", "chief-analyst", 1, true),
-            ("analyst@look.1.1-2-1", "analyst", 2, true),
-            ("analyst@look.1.1-2-1", "look", 2, false),
-            ("x", "x", 1, false),
-        ] {
-            assert_eq!(belongs(name, agent, execution), is_part, "{name} {agent} {execution}");
-        }
     }
 }

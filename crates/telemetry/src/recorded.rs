@@ -1,6 +1,7 @@
 //! A recorded run with the runs inside it, as one list of spans.
 
 use ensemble_core::conversation::Record;
+use ensemble_core::store::InnerRunName;
 use opentelemetry_proto::tonic::trace::v1::Span;
 
 use crate::document::Resource;
@@ -62,14 +63,8 @@ fn fold(run: &Recorded, mut folded: Fold, with_content: bool, spans: &mut Vec<Sp
     }
 }
 
-/// The executions that may contain the run of this name: `AGENT-EXECUTION[.PART]-ATTEMPT`, where a tool stands behind the agent, after
-/// `@`.
+/// The executions that may contain the run of this name.
 fn around(name: &str, placed: &[Placed]) -> Around {
-    let mut parts = name.rsplitn(3, '-').skip(1);
-    let execution = parts
-        .next()
-        .and_then(|text| text.split('.').next()?.parse::<u32>().ok());
-    let agent = parts.next().map(|agent| agent.split('@').next().unwrap_or(agent));
-    let is_it = |one: &&Placed| Some(&*one.agent) == agent && Some(one.execution) == execution;
+    let is_it = |one: &&Placed| InnerRunName::is_of(name, &one.agent, one.execution);
     Around(placed.iter().filter(is_it).cloned().collect())
 }

@@ -6,6 +6,7 @@
 #[cfg(any(test, feature = "store-contract"))]
 pub mod contract;
 mod id;
+mod inner_name;
 mod memory;
 
 use std::error::Error;
@@ -18,6 +19,7 @@ use crate::runner::BoxFuture;
 
 pub use crate::log::ReadError;
 pub use id::RunId;
+pub use inner_name::InnerRunName;
 pub use memory::MemoryStore;
 
 /// The data that a power failure may destroy. The end of the process alone destroys nothing.

@@ -17,6 +17,7 @@ use ensemble_language::data::Context;
 use tokio::sync::watch;
 
 use crate::error::RunError;
+use crate::events::{LogReader, RunEvent};
 use crate::options::RunOptions;
 use crate::ready::Ready;
 use crate::recorded::RecordedRun;
@@ -229,6 +230,15 @@ impl RunService {
     /// There is no such run, or it cannot be read.
     pub async fn recorded(&self, id: &RunId) -> Result<RecordedRun, RunError> {
         RecordedRun::read(self.find(id).await?, self.0.runs.project()).await
+    }
+
+    /// All records of a run until now, and those of the runs inside it, in the order in which a client that follows the run is
+    /// told them.
+    ///
+    /// # Errors
+    /// There is no such run, or a log cannot be read.
+    pub async fn told(&self, id: &RunId) -> Result<Vec<RunEvent>, RunError> {
+        Ok(LogReader::new(self.find(id).await?, 0).rest().await?)
     }
 
     /// Changes when a run begins or ends here.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ensemble_core::store::InnerRunName;
 use ensemble_reports::report::graph::{STYLE, svg};
 use ensemble_reports::story::{FileRecords, model_exchanges};
 use serde_json::{Value, json};
@@ -51,19 +52,15 @@ pub(super) async fn execution(app: &App, query: &Query) -> Result<Value, Failure
         let found = view.find(turn, agent).and_then(|at| view.detail(at));
         found.ok_or_else(|| Failure::missing(format!("{agent} did not run in turn {turn}")))?
     };
-    let number = detail["execution"]["execution"].as_u64().unwrap_or_default();
+    let number = detail["execution"]["execution"].as_u64();
+    let number = number.and_then(|number| u32::try_from(number).ok()).unwrap_or_default();
     let names = watched.run.names_inside().await.unwrap_or_default();
-    let inside: Vec<&String> = names.iter().filter(|name| is_inside(name, agent, number)).collect();
+    let inside: Vec<&String> = names
+        .iter()
+        .filter(|name| InnerRunName::is_of(name, agent, number))
+        .collect();
     detail["inside"] = json!(inside);
     Ok(detail)
-}
-
-/// Is a run of this name (`AGENT-EXECUTION-ATTEMPT`, or `AGENT@TOOL…-EXECUTION-ATTEMPT`) part of that execution?
-fn is_inside(name: &str, agent: &str, execution: u64) -> bool {
-    let mut parts = name.rsplitn(3, '-').skip(1);
-    let number = parts.next().and_then(|number| number.parse().ok());
-    let by = parts.next().unwrap_or_default();
-    number == Some(execution) && by.split('@').next() == Some(agent)
 }
 
 /// The messages between an agent and its models in a turn, as the models received them.
