@@ -256,10 +256,19 @@ fn answers(outcome: &Outcome) -> Vec<String> {
 
 #[test]
 fn without_memory_and_in_parts_each_execution_has_a_program_of_its_own() {
-    let again = "    conversation: {max_turns: 2, memory: none}\n    dependencies: [{agent_name: b, feedback: true}]\n  - {name: b, script: b.rhai, depends_on: [a]}\n";
+    let again = "    conversation: {max_turns: 2, memory: none}\n    dependencies: [{agent_name: b, feedback: true}]\n  - {name: b, script: b.sh, depends_on: [a]}\n";
     let workspace = hostile("remember", again);
-    workspace.write("b.rhai", "1");
-    let said = answers(&run(&workspace).expect_code(0));
+    workspace.write(
+        "b.sh",
+        "pid=$(sed -n 's/.*prompt 1 of \\([0-9]*\\).*/\\1/p')\ni=0\nwhile kill -0 \"$pid\" 2>/dev/null && [ $i -lt 400 ]; do sleep 0.05; i=$((i + 1)); done\n[ $i -lt 400 ] && echo gone || echo alive\n",
+    );
+    let outcome = run(&workspace).expect_code(0);
+    assert_eq!(
+        outcome.json()["final_state"]["b"]["response"],
+        "gone",
+        "while another agent works"
+    );
+    let said = answers(&outcome);
     assert!(said.iter().all(|said| said.starts_with("prompt 1 of ")), "{said:?}");
     assert!(said.len() == 2 && said[0] != said[1], "two programs: {said:?}");
 
