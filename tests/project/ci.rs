@@ -186,3 +186,21 @@ fn the_workflow_starts_for_whatever_an_ensemble_can_name() {
     // Scripts and attachments are anywhere, so there are no `paths`.
     assert_eq!(on.get("pull_request"), Some(&Value::Null), "{on}");
 }
+
+#[test]
+fn our_ci_installs_every_counterpart() {
+    let steps = read(".ci/run");
+    let folders = std::fs::read_dir(project().join("tests")).expect("a folder").flatten();
+    let named = |folder: &Path, name: &str| folder.join(name).is_file();
+    let mut installed = 0;
+    for folder in folders.map(|entry| entry.path()) {
+        if !named(&folder, "package.json") && !named(&folder, "requirements.txt") {
+            continue;
+        }
+        let name = folder.file_name().expect("a name").to_string_lossy().into_owned();
+        let step = format!("step tests/install.sh {name}\n");
+        assert!(steps.contains(&step), ".ci/run does not install tests/{name}");
+        installed += 1;
+    }
+    assert!(installed > 10, "{installed}");
+}
