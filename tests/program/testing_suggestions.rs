@@ -166,3 +166,60 @@ agents:
         .run(["test", "odd.yaml", "--suggest", "--update"])
         .expect_code(2);
 }
+
+#[test]
+fn a_person_who_does_not_answer_is_suggested_as_a_stub_that_fails() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "ask.yaml",
+        "name: ask\nagents:\n  - {name: you, input: {prompt: Now?, timeout_seconds: 5}}\n  - {name: go, script: touch gone, depends_on: [you]}\n  \
+         - {name: wait, script: touch waited, dependencies: [{agent_name: you, on: failure}]}\n",
+    );
+    let outcome = workspace.run(["test", "ask.yaml", "--suggest"]).expect_code(0);
+    assert!(
+        outcome
+            .stdout
+            .contains("you: {fail: nobody answered in time, kind: timeout}"),
+        "{}",
+        outcome.stdout
+    );
+    workspace.write("ask.test.yaml", &outcome.stdout);
+    let outcome = workspace.run(["test", "--coverage", "--mutate"]);
+    let told = &outcome.stdout;
+    assert!(!told.contains("FAIL"), "{told}");
+    assert!(told.contains("agents 3/3"), "{told}");
+    assert!(!workspace.path().join("waited").exists());
+}
+
+#[test]
+fn a_person_has_answers_or_a_stub_that_fails() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "ask.yaml",
+        "name: ask\nagents:\n  - {name: you, input: {prompt: Now?}, conversation: {max_turns: 2}, dependencies: [{agent_name: log, on: any, feedback: true}]}\n  - {name: log, script: log.rhai, dependencies: [{agent_name: you, on: any}], conversation: {max_turns: 2}}\n",
+    );
+    workspace.write("log.rhai", "1");
+    let case =
+        |more: &str| format!("cases:\n  - {{name: a, {more}, expect: {{outcome: completed, executions: {{you: 2}}}}}}\n");
+    for (more, told) in [
+        (
+            "stubs: {you: hello}",
+            "error[E082]: you asks a person, and takes no stub that does not fail",
+        ),
+        (
+            "answers: {you: hello}, stubs: {you: {fail: no}}",
+            "error[E082]: you has answers and a stub",
+        ),
+    ] {
+        workspace.write("ask.test.yaml", case(more));
+        let outcome = workspace.run(["test"]).expect_code(2);
+        let all = format!("{}{}", outcome.stdout, outcome.stderr);
+        assert!(all.contains(told), "{all}");
+    }
+    // It fails first, and answers then.
+    workspace.write(
+        "ask.test.yaml",
+        case("stubs: {you: [{fail: too late, kind: timeout}, hello]}"),
+    );
+    workspace.run(["test"]).expect_code(0);
+}

@@ -34,7 +34,8 @@ impl Names<'_> {
         for (name, stubs) in &case.stubs {
             let place = route.key("stubs").key(name.clone());
             if self.agent(name, true, || place.clone().as_key()) {
-                self.stubs(name, stubs, &place);
+                let is_answered = case.answers.iter().any(|(answered, _)| answered == name);
+                self.stubs(name, stubs, is_answered, &place);
             }
         }
         if let Some(inputs) = &self.ensemble.inputs {
@@ -57,13 +58,10 @@ impl Names<'_> {
         self.expected(at, case);
     }
 
-    fn stubs(&mut self, name: &str, stubs: &Stubs, place: &Route) {
+    fn stubs(&mut self, name: &str, stubs: &Stubs, is_answered: bool, place: &Route) {
         let Some(agent) = self.ensemble.agent(name) else { return };
         if let AgentKind::Input(_) = agent.kind {
-            let message = format!("{name} asks a person, and takes no stub");
-            let finding = Finding::error(BAD_STUB, place.clone().as_key(), message);
-            self.findings
-                .push(finding.help(format!("write `answers: {{{name}: TEXT}}`")));
+            self.stubs_of_person(name, stubs, is_answered, place);
         }
         let each: Vec<(Route, &Stub)> = match stubs {
             Stubs::Always(stub) => vec![(place.clone(), stub)],
@@ -87,6 +85,28 @@ impl Names<'_> {
                 self.findings.push(finding.help("remove it"));
             }
         }
+    }
+
+    /// A person has answers; a stub stands for one who does not answer, and has all executions of the agent then.
+    fn stubs_of_person(&mut self, name: &str, stubs: &Stubs, is_answered: bool, place: &Route) {
+        let each = match stubs {
+            Stubs::Always(stub) => std::slice::from_ref(stub),
+            Stubs::Each(each) => each.as_slice(),
+        };
+        let fails = each.iter().any(|stub| matches!(stub.gives, Gives::Fail(_)));
+        let (message, help) = match (fails, is_answered) {
+            (true, false) => return,
+            (true, true) => (
+                format!("{name} has answers and a stub"),
+                "write its answers into the stub, in a list by execution".to_owned(),
+            ),
+            (false, _) => (
+                format!("{name} asks a person, and takes no stub that does not fail"),
+                format!("write `answers: {{{name}: TEXT}}`"),
+            ),
+        };
+        let finding = Finding::error(BAD_STUB, place.clone().as_key(), message);
+        self.findings.push(finding.help(help));
     }
 
     fn expected(&mut self, at: usize, case: &Case) {

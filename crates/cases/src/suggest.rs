@@ -248,7 +248,7 @@ impl Example<'_> {
     fn run(&mut self, ran: &ExploredExecution) -> Option<()> {
         let agent = self.plan.agent(self.plan.id(&ran.agent)?);
         let is_question = matches!(agent.kind, AgentKind::Input(_));
-        if is_question && (ran.spends_budget || ran.result == ExecutionResult::Failed) {
+        if is_question && ran.spends_budget {
             return None;
         }
         if let Some(Items::Expression(text)) = agent.for_each.as_ref().map(|each| &each.items) {
@@ -267,7 +267,10 @@ impl Example<'_> {
         let (mut answers, mut stubs) = (Vec::new(), Vec::new());
         for agent in &self.plan.ensemble().agents {
             let Some(ran) = self.ran.get(&agent.name) else { continue };
-            if let AgentKind::Input(input) = &agent.kind {
+            let fails = ran.iter().any(|ran| ran.result == ExecutionResult::Failed);
+            if let AgentKind::Input(input) = &agent.kind
+                && !fails
+            {
                 let answered = ran.iter().filter(|ran| ran.result == ExecutionResult::Succeeded);
                 let given: Vec<Value> = answered.map(|ran| self.answer(agent, ran, &input.choices)).collect();
                 if !given.is_empty() {
@@ -316,8 +319,13 @@ impl Example<'_> {
     }
 
     fn stub(&self, agent: &Agent, ran: &ExploredExecution) -> Stub {
-        let gives = match ran.result {
-            ExecutionResult::Succeeded => self.output(agent, ran),
+        let gives = match (ran.result, &agent.kind) {
+            (ExecutionResult::Succeeded, AgentKind::Input(input)) => match self.answer(agent, ran, &input.choices) {
+                Value::String(text) => Gives::Text(text),
+                answer => Gives::Json(answer),
+            },
+            (ExecutionResult::Succeeded, _) => self.output(agent, ran),
+            (_, AgentKind::Input(_)) => Gives::Fail(Failure::new(FailureKind::Timeout, "nobody answered in time")),
             _ => Gives::Fail(Failure::new(FailureKind::Reported, "it failed")),
         };
         let budget = self.plan.ensemble().limits.max_total_tokens;
@@ -400,7 +408,8 @@ fn stub_json(stub: &Stub) -> Value {
         Gives::Text(text) if stub.tokens == 0 => return json!(text),
         Gives::Text(text) => json!({"text": text}),
         Gives::Json(value) => json!({"json": value}),
-        Gives::Fail(failure) => json!({"fail": failure.error}),
+        Gives::Fail(failure) if failure.kind == FailureKind::Reported => json!({"fail": failure.error}),
+        Gives::Fail(failure) => json!({"fail": failure.error, "kind": failure.kind}),
         Gives::Parts(parts) => {
             let parts = parts.iter().map(|(key, stub)| (key.to_string(), stub_json(stub)));
             json!({"parts": parts.collect::<JsonMap>()})
