@@ -199,8 +199,9 @@ fn a_person_has_answers_or_a_stub_that_fails() {
         "name: ask\nagents:\n  - {name: you, input: {prompt: Now?}, conversation: {max_turns: 2}, dependencies: [{agent_name: log, on: any, feedback: true}]}\n  - {name: log, script: log.rhai, dependencies: [{agent_name: you, on: any}], conversation: {max_turns: 2}}\n",
     );
     workspace.write("log.rhai", "1");
-    let case =
-        |more: &str| format!("cases:\n  - {{name: a, {more}, expect: {{outcome: completed, executions: {{you: 2}}}}}}\n");
+    let case = |more: &str| {
+        format!("cases:\n  - {{name: a, {more}, expect: {{outcome: completed, executions: {{you: 2}}}}}}\n")
+    };
     for (more, told) in [
         (
             "stubs: {you: hello}",
