@@ -6,6 +6,7 @@ mod support;
 mod program {
     mod accepted;
     mod acp;
+    mod acp_calls;
     mod acp_server;
     mod acp_sessions;
     mod allowances;

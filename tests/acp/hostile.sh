@@ -17,7 +17,7 @@ file() { # method path: asks for a file outside of a permission, and says how th
 
 prompted() {
     case $1 in
-    mute) touch prompted ;;
+    mute) echo $$ > prompted ;;
     halfway)
         if [ -e again ]; then
             case $line in
@@ -65,6 +65,35 @@ prompted() {
         end
         ;;
     file) file "$2" "$3" ;;
+    twice)
+        update '{"sessionUpdate":"tool_call","toolCallId":"c","title":"look","kind":"read","status":"pending"}'
+        update '{"sessionUpdate":"tool_call_update","toolCallId":"c","status":"in_progress"}'
+        update '{"sessionUpdate":"tool_call_update","toolCallId":"c","status":"in_progress"}'
+        long=$(head -c 70000 /dev/zero | tr '\0' x)
+        seen="\"content\":[{\"type\":\"content\",\"content\":{\"type\":\"text\",\"text\":\"$long\"}}]"
+        update "{\"sessionUpdate\":\"tool_call_update\",\"toolCallId\":\"c\",\"status\":\"completed\",$seen}"
+        update "{\"sessionUpdate\":\"tool_call_update\",\"toolCallId\":\"c\",\"status\":\"completed\",$seen}"
+        text done
+        end
+        ;;
+    diffs)
+        for new in two three; do
+            diff="{\"type\":\"diff\",\"path\":\"/a.txt\",\"oldText\":\"one\",\"newText\":\"$new\"}"
+            update "{\"sessionUpdate\":\"tool_call\",\"toolCallId\":\"c\",\"title\":\"t\",\"kind\":\"edit\",\"status\":\"pending\",\"content\":[$diff]}"
+        done
+        text done
+        end
+        ;;
+    flood)
+        piece=$(head -c 1000000 /dev/zero | tr '\0' x)
+        for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17; do text "$piece"; done
+        end
+        ;;
+    permit) # path: asks for an edit of the file, and writes it when that is allowed
+        call="{\"toolCallId\":\"c\",\"title\":\"change\",\"kind\":\"edit\",\"locations\":[{\"path\":\"$2\"}]}"
+        options='[{"optionId":"y","name":"Yes","kind":"allow_once"},{"optionId":"n","name":"No","kind":"reject_once"}]'
+        say "{\"jsonrpc\":\"2.0\",\"id\":\"p\",\"method\":\"session/request_permission\",\"params\":{\"sessionId\":\"s1\",\"toolCall\":$call,\"options\":$options}}"
+        ;;
     remember | loads | forgets | resumes)
         case $line in
         *"What was said"*) text "told again" ;;
@@ -92,6 +121,16 @@ while read -r line; do
         printf '%s\n' "$line" >> sessions.txt
         result "$id" '{"sessionId":"s1"}'
         ;;
+    *'"id":"p"'*)
+        case $line in
+        *'"optionId":"y"'*) file fs/write_text_file "$2" ;;
+        *'"outcome":"cancelled"'*) end cancelled ;;
+        *)
+            text 'not allowed'
+            end
+            ;;
+        esac
+        ;;
     *'"session/load"'* | *'"session/resume"'*)
         printf '%s\n' "$line" >> sessions.txt
         case $1 in
@@ -109,7 +148,10 @@ while read -r line; do
         ;;
     *'"session/cancel"'*)
         echo yes > cancelled
-        end cancelled
+        case $1 in
+        permit) ;;
+        *) end cancelled ;;
+        esac
         ;;
     esac
 done
