@@ -126,6 +126,7 @@ while read -r line; do
         *'"optionId":"y"'*) file fs/write_text_file "$2" ;;
         *'"outcome":"cancelled"'*) end cancelled ;;
         *)
+            update '{"sessionUpdate":"tool_call_update","toolCallId":"c","status":"completed"}'
             text 'not allowed'
             end
             ;;

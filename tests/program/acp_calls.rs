@@ -123,6 +123,10 @@ fn a_run_that_waits_for_a_permission_has_cancelled_the_prompt() {
     let denied = hostile("permit, HERE/x.txt");
     let outcome = run(&denied, &["--deny-tool", "a.edit"]).expect_code(0);
     assert_eq!(output(&outcome)["response"], "not allowed");
+    // A program that asked, and was refused, is not stopped because it tells the end of the call.
+    let file = denied.read("a.yaml");
+    denied.write("a.yaml", format!("{file}    permissions: {{edit: deny}}\n"));
+    assert_eq!(output(&run(&denied, &[]).expect_code(0))["response"], "not allowed");
 }
 
 #[test]
