@@ -45,7 +45,7 @@ Feature: Tools without a model
     Given in "a.yaml" `limit: 5` becomes `limit: five`
     When I run `ensemble run a.yaml --output json`
     Then it ends as "agent_failed" with exit code 1
-    And execution 1 of "lookup" failed (unavailable) saying "the arguments of `wiki.search` are wrong"
+    And execution 1 of "lookup" failed (refusal) saying "the arguments of `wiki.search` are wrong"
 
   Scenario: What can be known before a run is told by validate
     Given in "a.yaml" `tool: wiki.search` becomes `tool: wikki.search`

@@ -13,6 +13,9 @@ content() { answer "{\"content\":[{\"type\":\"text\",\"text\":\"see\"}$1"; }
 # What a question wants to know.
 fields='"name":{"type":"string","minLength":2},"age":{"type":"integer","minimum":0},"sure":{"type":"boolean","default":true}'
 fields="$fields,\"colour\":{\"type\":\"string\",\"enum\":[\"red\",\"green\"]}"
+# Tools whose arguments have a schema.
+strict='{"name":"strict","description":"d","inputSchema":{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}}'
+strict="$strict,{\"name\":\"broken\",\"description\":\"d\",\"inputSchema\":{\"type\":\"object\",\"required\":3}}"
 tool() { printf '{"name":"%s","description":"d","inputSchema":{"type":"object"}}' "$1"; }
 
 while IFS= read -r line; do
@@ -33,7 +36,7 @@ while IFS= read -r line; do
         *'"cursor":"second"'*)
             more=""
             if [ -e grown ]; then more=",$(tool new.one)"; fi
-            answer "{\"tools\":[$(tool garbage),$(tool grow),$(tool env),$(tool stubborn),$(tool future),$(tool json),$(tool ask),$(shaped right),$(shaped wrong)$more]}"
+            answer "{\"tools\":[$(tool garbage),$(tool grow),$(tool env),$(tool stubborn),$(tool future),$(tool json),$(tool ask),$(shaped right),$(shaped wrong),$strict$more]}"
             ;;
         *) answer "{\"tools\":[$(tool die),$(tool huge),$(tool slow)],\"nextCursor\":\"second\"}" ;;
         esac

@@ -50,6 +50,22 @@ fn limits_and_refusals_are_stop_reasons() {
     let refused =
         "name: c\nagents:\n  - {name: a, acp: {command: sh, args: [hostile.sh, stop, refusal]}, prompt: go}\n";
     assert_eq!(stop_reason("c.yaml", refused), "refusal");
+    // No model has refused: the error says what did.
+    let workspace = Workspace::new();
+    workspace.write("hostile.sh", read("tests/mcp/hostile.sh"));
+    workspace.write(
+        "d.yaml",
+        "name: d\nagents:\n  - {name: a, tool: h.strict, arguments: {n: x}}\ntools:\n  h: {mcp: {command: [sh, hostile.sh]}}\n",
+    );
+    let mut client = Client::start(&workspace, "d.yaml", json!({}));
+    let session = client.session(&workspace);
+    let answer = client.prompt(&session, "go");
+    assert_eq!(answer["result"], Value::Null, "{answer}");
+    let told = answer["error"]["message"].as_str().expect("a text");
+    assert!(
+        told.starts_with("agent_failed: ") && told.contains("the arguments of `h.strict` are wrong"),
+        "{told}"
+    );
 }
 
 #[test]

@@ -66,6 +66,16 @@ fn what_goes_wrong_is_a_failure_with_its_kind() {
             "unavailable",
             "has no tool `rigth`; did you mean `right`? it has: die, huge",
         ),
+        (
+            "tool: h.strict, arguments: {n: one}",
+            "refusal",
+            "the arguments of `h.strict` are wrong: ",
+        ),
+        (
+            "tool: h.broken",
+            "unavailable",
+            "the schema of `h.broken`, which its server gives, cannot be used: ",
+        ),
         ("tool: h.wrong", "reported", "does not match its `outputSchema`"),
         ("tool: h.die", "reported", "the server ended before it answered"),
         ("tool: h.stubborn", "timeout", "had not ended after 3 s"),
@@ -84,6 +94,28 @@ fn what_goes_wrong_is_a_failure_with_its_kind() {
     let small = workspace("tool: h.env", "permission: allow, max_result_bytes: 1");
     let output = output(&run(&small).expect_code(1));
     assert_eq!(output["kind"], "output_too_large", "{output}");
+}
+
+/// What another attempt cannot mend is not attempted again; a server may have its tool later.
+#[test]
+fn wrong_arguments_are_not_attempted_again() {
+    for (tool, kind, attempts) in [("strict", "refusal", 1), ("rigth", "unavailable", 3)] {
+        for parts in ["", ", for_each: {in: [1]}"] {
+            let agent = format!("tool: h.{tool}, retry: {{max_attempts: 3, delay_seconds: 0}}{parts}");
+            let workspace = allowed(&agent);
+            let outcome = run(&workspace).expect_code(1);
+            let journal = workspace.journal();
+            let failed = journal
+                .iter()
+                .filter(|record| record["data"]["failure"]["kind"] == kind && record["data"]["attempt"].is_u64());
+            let last = failed.filter_map(|record| record["data"]["attempt"].as_u64()).max();
+            assert_eq!(last, Some(attempts), "{agent}: {journal:?}");
+            assert_eq!(calls(&workspace), 0, "{agent}");
+            // The rule is the same when the records are read: with attempts after a failure of this kind, and without.
+            let id = outcome.json()["run_id"].as_str().unwrap_or_default().to_owned();
+            workspace.run(["replay", &id]).expect_code(0);
+        }
+    }
 }
 
 #[test]

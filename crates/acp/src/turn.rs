@@ -5,7 +5,7 @@ use std::rc::Rc;
 use ensemble_core::conversation::{CompletionReason, Event, RunEnded};
 use ensemble_core::operator::{Asked, PermissionRequest};
 use ensemble_core::store::RunId;
-use ensemble_language::data::{Context, FailureKind};
+use ensemble_language::data::{Context, Failure, FailureKind};
 use ensemble_runs::service::{RunStatus, RunSummary};
 use ensemble_runs::{RunEvent, RunEventKind};
 use serde_json::json;
@@ -167,9 +167,9 @@ impl Prompt {
                     if run == session.id {
                         session.next.set(record.seq + 1);
                         if let Event::ExecutionFinished(finished) = &record.event {
-                            is_refusal = finished
-                                .failure()
-                                .is_some_and(|failure| failure.kind == FailureKind::Refusal);
+                            let has_refused = |failure: &Failure| failure.kind == FailureKind::Refusal;
+                            // A call without a model, which uses no tokens, can be refused, too: that is an error.
+                            is_refusal = finished.failure().is_some_and(has_refused) && finished.usage.is_some();
                         }
                         if let Event::RunEnded(ended) = &record.event {
                             return Ok(End::Ended(Box::new(ended.clone()), is_refusal));

@@ -122,8 +122,8 @@ pub enum FailureKind {
     Reported,
     /// The model or its provider failed.
     Model,
-    /// The model refused to answer, or a content filter stopped it. Also: an agent's tool was not permitted, or must not be
-    /// called again.
+    /// The model refused to answer, or a content filter stopped it. Also: the call of an agent with `tool` was not permitted,
+    /// has wrong arguments, or must not be made again.
     Refusal,
     /// The reply of the model was cut off at its token limit, or the token budget of the run is used up.
     MaxTokens,
@@ -141,7 +141,7 @@ pub enum FailureKind {
 
 impl FailureKind {
     /// All kinds.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Exit,
         Self::Signal,
         Self::Timeout,
@@ -154,6 +154,7 @@ impl FailureKind {
         Self::Cancelled,
         Self::Schema,
         Self::Unavailable,
+        Self::Sandbox,
     ];
 
     /// Whether another attempt at the same task may succeed. `corrected`: the agent has already sent the errors of its

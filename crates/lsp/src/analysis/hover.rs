@@ -1,12 +1,13 @@
 //! What stands at a place, in Markdown.
 
 use ensemble_language::condition::Type;
-use ensemble_language::ensemble::{Agent, AgentKind, ModelChoice};
+use ensemble_language::ensemble::{Agent, AgentKind, CommandLine, McpServer, ModelChoice, Permission, Tool, ToolKind};
 use ensemble_language::loader::explain;
 use ensemble_language::source::{Route, Span};
 
 use super::code::{self, Reading};
 use super::lexis::{Kind, Word};
+use super::names::{Named, Occurrence};
 use super::tree::{self, Code, Spot};
 use super::{View, names, words};
 
@@ -27,10 +28,12 @@ pub fn hover(view: &View<'_>, offset: usize) -> Option<Hover> {
     }
     let document = view.document.as_ref()?;
     if let Some(found) = names::at(view, offset) {
-        return Some(Hover {
-            text: of_agent(view, &found.agent),
-            span: found.span,
-        });
+        let text = match found.what {
+            Named::Agent => of_agent(view, &found.name),
+            Named::Tool => of_tool(view, &found),
+        };
+        let span = found.whole;
+        return Some(Hover { text, span });
     }
     let spot = tree::spot(document, offset)?;
     if spot.is_key {
@@ -192,6 +195,50 @@ fn kind_of(agent: &Agent) -> String {
             used.tool
         ),
         AgentKind::Ensemble { ensemble, .. } => format!("the ensemble `{ensemble}`"),
+    }
+}
+
+/// What a tool is; of a server's tool, of which server it is one.
+fn of_tool(view: &View<'_>, at: &Occurrence) -> String {
+    let rest = view.text.get(at.span.end..at.whole.end).unwrap_or_default();
+    let member = rest.trim_end_matches(['"', '\'']).strip_prefix('.');
+    let mut text = match member {
+        Some(member) => format!(
+            "**`{}.{member}`**: the tool `{member}` of the MCP server `{}`",
+            at.name, at.name
+        ),
+        None => format!("**`{}`**", at.name),
+    };
+    let Some(tool) = view.ensemble.as_ref().and_then(|ensemble| ensemble.tool(&at.name)) else {
+        return if member.is_some() {
+            text
+        } else {
+            format!("{text}: a tool")
+        };
+    };
+    let separator = if member.is_some() { ", " } else { ": " };
+    text.push_str(&format!("{separator}{}", kind_of_tool(tool)));
+    if let Some(description) = &tool.description {
+        text.push_str(&format!("\n\n{}", description.trim()));
+    }
+    text.push_str(match tool.permission {
+        Permission::Allow => "\n\nCalls are permitted.",
+        Permission::Ask => "\n\nA person permits each call.",
+        Permission::Deny => "\n\nCalls are denied.",
+    });
+    text
+}
+
+fn kind_of_tool(tool: &Tool) -> String {
+    match &tool.kind {
+        ToolKind::Script { script, .. } => format!("the script `{script}`"),
+        ToolKind::Agent { agent, .. } => format!("the agent `{agent}`"),
+        ToolKind::Ensemble { ensemble, .. } => format!("the ensemble `{ensemble}`"),
+        ToolKind::Mcp(McpServer::Url { url, .. }) => format!("the MCP server at `{url}`"),
+        ToolKind::Mcp(McpServer::Command { command, .. }) => match command {
+            CommandLine::Text(text) => format!("the MCP server `{text}`"),
+            CommandLine::Words(words) => format!("the MCP server `{}`", words.join(" ")),
+        },
     }
 }
 

@@ -1,4 +1,4 @@
-//! Where the agents of an ensemble are named.
+//! Where the agents and the tools of an ensemble are named.
 
 use ensemble_language::loader::Document;
 use ensemble_language::loader::document::{Content, Node};
@@ -9,23 +9,64 @@ use super::lexis::{self, Kind, Read, Word};
 use super::tree::{self, Code};
 use super::{View, tested};
 
-/// A place at which an agent is named.
+/// What has a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Named {
+    /// An agent.
+    Agent,
+    /// An entry of `tools`.
+    Tool,
+}
+
+impl Named {
+    /// The word for it, with its article.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Agent => "an agent",
+            Self::Tool => "a tool",
+        }
+    }
+}
+
+/// A place at which an agent or a tool is named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Occurrence {
-    /// The agent.
-    pub agent: String,
-    /// The bytes of its name.
+    /// What is named.
+    pub what: Named,
+    /// The name.
+    pub name: String,
+    /// The bytes of the name.
     pub span: Span,
+    /// The bytes of the text that the name is a part of: of `SERVER.TOOL`, those of both names.
+    pub whole: Span,
     /// How it is written.
     pub form: Form,
-    /// Whether the agent is defined here.
+    /// Whether the agent or the tool is defined here.
     pub is_definition: bool,
+}
+
+impl Occurrence {
+    /// Whether both are names of the same agent or tool.
+    pub fn names_the_same(&self, other: &Self) -> bool {
+        self.what == other.what && self.name == other.name
+    }
+}
+
+/// An agent or a tool of a tested ensemble.
+#[derive(Debug, Clone, Copy)]
+pub struct Target<'t> {
+    /// What it is.
+    pub what: Named,
+    /// Its name.
+    pub name: &'t str,
+    /// Of an agent, whether its output is in the context under its name.
+    pub is_stored: bool,
 }
 
 /// How a name is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// As a value or a key of YAML.
+    /// As a value or a key of YAML, or at the beginning of one: `SERVER.TOOL`.
     Yaml,
     /// As a string of a condition, a template or a script.
     Text,
@@ -48,50 +89,58 @@ pub fn occurrences(view: &View<'_>) -> Vec<Occurrence> {
     let Some(document) = &view.document else {
         return Vec::new();
     };
+    let agents = tree::agents(document);
+    let is_stored = |agent: &&tree::Agent<'_>| {
+        let conversation = agent.node.get("conversation");
+        conversation.and_then(|it| it.get("state_key")).is_none()
+    };
     let finder = Finder {
         document,
-        agents: tree::agents(document).iter().map(|agent| agent.name).collect(),
-        stored: tree::agents(document)
-            .iter()
-            .filter(|agent| {
-                agent
-                    .node
-                    .get("conversation")
-                    .and_then(|it| it.get("state_key"))
-                    .is_none()
-            })
-            .map(|agent| agent.name)
-            .collect(),
+        agents: agents.iter().map(|agent| agent.name).collect(),
+        stored: agents.iter().filter(is_stored).map(|agent| agent.name).collect(),
+        tools: tree::tools(document),
         found: Vec::new(),
     };
     finder.all()
 }
 
-/// All places in a test file at which this agent of the tested ensemble is named. `is_stored`: the agent's output is in the
-/// context under its name.
-pub fn in_test(text: &str, agent: &str, is_stored: bool) -> Vec<Occurrence> {
+/// All places in a test file at which this agent or tool of the tested ensemble is named.
+pub fn in_test(text: &str, target: &Target<'_>) -> Vec<Occurrence> {
     let Some(document) = tree::outline(text, None) else {
         return Vec::new();
     };
+    let is_agent = target.what == Named::Agent;
     let finder = Finder {
         document: &document,
-        agents: vec![agent],
-        stored: if is_stored { vec![agent] } else { Vec::new() },
+        agents: if is_agent { vec![target.name] } else { Vec::new() },
+        stored: if target.is_stored {
+            vec![target.name]
+        } else {
+            Vec::new()
+        },
+        tools: if is_agent { Vec::new() } else { vec![target.name] },
         found: Vec::new(),
     };
     finder.all()
 }
 
-/// The place at an offset.
+/// The name at an offset; also at the name of a server's tool, then that of the server.
 pub fn at(view: &View<'_>, offset: usize) -> Option<Occurrence> {
     let mut all = occurrences(view).into_iter();
-    all.find(|one| one.span.start <= offset && offset <= one.span.end)
+    all.find(|one| one.whole.start <= offset && offset <= one.whole.end)
 }
 
-/// The place at which an agent is defined.
-pub fn definition(view: &View<'_>, agent: &str) -> Option<Span> {
+/// All places that name the same as the one at an offset.
+pub fn same(view: &View<'_>, offset: usize) -> Option<Vec<Occurrence>> {
+    let asked = at(view, offset)?;
+    let all = occurrences(view).into_iter();
+    Some(all.filter(|one| one.names_the_same(&asked)).collect())
+}
+
+/// The place at which an agent or a tool is defined.
+pub fn definition(view: &View<'_>, what: Named, name: &str) -> Option<Span> {
     let mut all = occurrences(view).into_iter();
-    all.find(|one| one.is_definition && one.agent == agent)
+    all.find(|one| one.is_definition && one.what == what && one.name == name)
         .map(|one| one.span)
 }
 
@@ -100,6 +149,7 @@ struct Finder<'d> {
     agents: Vec<&'d str>,
     /// The agents whose outputs are stored in the context under their names.
     stored: Vec<&'d str>,
+    tools: Vec<&'d str>,
     found: Vec<Occurrence>,
 }
 
@@ -124,10 +174,17 @@ impl<'d> Finder<'d> {
             Content::Mapping(entries) => {
                 let everyone = self.agents.clone();
                 let are_agents = tree::keys_name_agents(route);
+                let pattern = tree::pattern(route);
                 for entry in entries {
                     let route = route.key(entry.key.clone());
                     if are_agents {
                         self.note(&entry.key, entry.key_span, Form::Yaml, false);
+                    }
+                    if tested::may_be_inside(&pattern) {
+                        self.outer(&entry.key, entry.key_span);
+                    }
+                    if pattern == "tools" {
+                        self.tool(&entry.key, entry.key_span, entry.key_span, true);
                     }
                     let is_default = *route.to_string() == *"defaults";
                     let known = if is_default { &everyone } else { dependencies };
@@ -155,6 +212,10 @@ impl<'d> Finder<'d> {
                 if is_tool || names.contains(&pattern.as_str()) || tested::is_agent(&pattern) {
                     let span = self.document.resolve(&route.clone().text(Span::new(0, text.len())));
                     self.note(text, span, Form::Yaml, pattern == "agents.*.name");
+                }
+                if let Some(name) = self.tool_in(text, &pattern) {
+                    let name = &text[..name.len()];
+                    self.tool(name, self.place(route, Span::new(0, name.len())), node.span, false);
                 }
                 return;
             }
@@ -213,11 +274,75 @@ impl<'d> Finder<'d> {
     fn note(&mut self, agent: &str, span: Span, form: Form, is_definition: bool) {
         if self.agents.contains(&agent) {
             self.found.push(Occurrence {
-                agent: agent.to_owned(),
+                what: Named::Agent,
+                name: agent.to_owned(),
                 span,
+                whole: span,
                 form,
                 is_definition,
             });
+        }
+    }
+
+    fn tool(&mut self, name: &str, span: Span, whole: Span, is_definition: bool) {
+        if self.tools.contains(&name) {
+            self.found.push(Occurrence {
+                what: Named::Tool,
+                name: name.to_owned(),
+                span,
+                whole,
+                form: Form::Yaml,
+                is_definition,
+            });
+        }
+    }
+
+    /// The tool that a value of YAML begins with.
+    fn tool_in(&self, text: &str, pattern: &str) -> Option<&'d str> {
+        let known = |name: &str| self.tools.iter().copied().find(|tool| *tool == name);
+        match pattern {
+            "agents.*.tool" | "agents.*.tools.*" | "defaults.tool" | "defaults.tools.*" => {
+                known(text.split_once('.').map_or(text, |(server, _)| server))
+            }
+            // As a model sees it: a tool of a server is `server__tool`.
+            _ if pattern.starts_with("model_profiles.") && pattern.ends_with(".replies.*.tool_calls.*.name") => {
+                let servers = text.match_indices("__").map(|(end, _)| &text[..end]);
+                known(text).or_else(|| servers.filter_map(known).find(|name| self.is_server(name)))
+            }
+            _ => None,
+        }
+    }
+
+    fn is_server(&self, tool: &str) -> bool {
+        let tools = self.document.root().get("tools");
+        tools.and_then(|tools| tools.get(tool)?.get("mcp")).is_some()
+    }
+
+    /// Of the key `outer.inner`, the agent or the tool that is an ensemble with an agent `inner`.
+    fn outer(&mut self, key: &str, span: Span) {
+        let raw = &self.document.source().text()[span.start..span.end];
+        let is_quoted = raw.starts_with(['"', '\'']);
+        let start = span.start + usize::from(is_quoted);
+        for (end, _) in key.match_indices('.') {
+            let outer = &key[..end];
+            // A name that is written with escapes is not found.
+            if !raw[usize::from(is_quoted)..].starts_with(outer) {
+                continue;
+            }
+            let (what, known) = match (self.agents.contains(&outer), self.tools.contains(&outer)) {
+                (true, _) => (Named::Agent, true),
+                (false, known) => (Named::Tool, known),
+            };
+            if known {
+                self.found.push(Occurrence {
+                    what,
+                    name: outer.to_owned(),
+                    span: Span::new(start, start + outer.len()),
+                    whole: span,
+                    form: Form::Yaml,
+                    is_definition: false,
+                });
+            }
         }
     }
 }

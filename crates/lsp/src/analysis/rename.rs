@@ -1,4 +1,4 @@
-//! Renaming an agent everywhere.
+//! Renaming an agent or a tool everywhere.
 //!
 //! **Invariant:** after a rename the checks of the text find what they found before; otherwise it is refused.
 
@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use ensemble_language::cases::is_test_file;
 use ensemble_language::check;
 use ensemble_language::diagnostic::Code;
-use ensemble_language::ensemble::{AgentKind, ToolKind};
+use ensemble_language::ensemble::{AgentKind, Simulated, ToolKind};
 use ensemble_language::loader::load;
 use ensemble_language::source::{Source, Span};
 use ensemble_language::template;
 
-use super::names::{self, Form, Occurrence};
+use super::names::{self, Form, Named, Occurrence, Target};
 use super::{View, scripts, tree};
 
 /// New text in place of some bytes.
@@ -31,22 +31,31 @@ pub struct Renamed {
     pub edits: Vec<Edit>,
     /// The edits of scripts and test files: each with its name as the project sees it, its text and its edits.
     pub others: Vec<(PathBuf, String, Vec<Edit>)>,
-    /// The scripts that name the agent perhaps, and are not changed.
+    /// What has the new name; `None`: nothing, because it has it already.
+    pub what: Option<Named>,
+    /// The scripts that perhaps name the agent or the tool, and are not changed.
     pub uncertain: Vec<PathBuf>,
     /// Whether the agent's output is stored in the context under its name.
     pub is_stored: bool,
 }
 
-/// The agent whose name is at the offset, with the bytes of the name.
+/// The longest name of a tool.
+const LONGEST_TOOL: usize = 64;
+
+/// The name at the offset; not that of a server's tool, which the server gives.
 pub fn prepare(view: &View<'_>, offset: usize) -> Option<Occurrence> {
-    names::at(view, offset)
+    names::at(view, offset).filter(|one| is_on_name(one, offset))
 }
 
-/// The edits that give another name to the agent at the offset. `is_shared` tells whether other ensembles use a script too;
-/// `tests` are the test files of the ensemble, with their texts.
+fn is_on_name(one: &Occurrence, offset: usize) -> bool {
+    one.span.start <= offset && offset <= one.span.end
+}
+
+/// The edits that give another name to the agent or the tool at the offset. `is_shared` tells whether other ensembles use a
+/// script too; `tests` are the test files of the ensemble, with their texts.
 ///
 /// # Errors
-/// There is no agent, or the name cannot be given; the message says why.
+/// There is no agent and no tool, or the name cannot be given; the message says why.
 pub fn rename(
     view: &View<'_>,
     offset: usize,
@@ -54,30 +63,41 @@ pub fn rename(
     is_shared: &dyn Fn(&Path) -> bool,
     tests: Vec<(PathBuf, String)>,
 ) -> Result<Renamed, String> {
-    let Some(agent) = names::at(view, offset).map(|found| found.agent) else {
-        return Err("there is no name of an agent here".to_owned());
+    let Some(found) = names::at(view, offset) else {
+        return Err("there is no name of an agent or a tool here".to_owned());
     };
-    if !is_name(new) {
+    if !is_on_name(&found, offset) {
         return Err(format!(
-            "`{new}` cannot be the name of an agent: use letters, digits, `_`, `.` and `-`, and begin with a letter or digit"
+            "this is the name that the server gives to its tool; only its own name here, `{}`, can be another",
+            found.name
         ));
     }
-    if new == agent {
+    if new == found.name {
         return Ok(Renamed::default());
     }
-    if view.agent_names().iter().any(|known| known == new) {
-        return Err(format!("there is an agent `{new}` already"));
-    }
-    let occurrences = names::occurrences(view).into_iter().filter(|one| one.agent == agent);
-    let edits: Vec<Edit> = occurrences.map(|one| edit(view.text, &one, new)).collect();
-    keeps_its_meaning(view.text, &edits, new)?;
+    can_be_named(view, found.what, new)?;
+    let all = names::occurrences(view).into_iter();
+    let edits: Vec<Edit> = all
+        .filter(|one| one.names_the_same(&found))
+        .map(|one| edit(view.text, &one, new))
+        .collect();
+    keeps_its_meaning(view.text, &edits, found.what, new)?;
     let mut renamed = Renamed {
         edits,
+        what: Some(found.what),
         ..Renamed::default()
     };
-    in_scripts(view, &agent, new, is_shared, &mut renamed);
+    match found.what {
+        Named::Agent => in_scripts(view, &found.name, new, is_shared, &mut renamed),
+        Named::Tool => renamed.uncertain = scripts_of_models(view, &found.name),
+    }
+    let target = Target {
+        what: found.what,
+        name: &found.name,
+        is_stored: renamed.is_stored,
+    };
     for (path, text) in tests {
-        let edits = in_test(&text, &agent, new, renamed.is_stored);
+        let edits = in_test(&text, &target, new);
         if !edits.is_empty() {
             renamed.others.push((path, text, edits));
         }
@@ -85,9 +105,33 @@ pub fn rename(
     Ok(renamed)
 }
 
+/// Refuses a name that is not valid, or that another agent or tool has.
+fn can_be_named(view: &View<'_>, what: Named, new: &str) -> Result<(), String> {
+    let (is_valid, rule, others) = match what {
+        Named::Agent => (
+            is_name(new),
+            "use letters, digits, `_`, `.` and `-`, and begin with a letter or digit",
+            view.agent_names(),
+        ),
+        Named::Tool => (
+            is_tool_name(new),
+            "use letters, digits, `_` and `-`, at most 64",
+            view.keys_under("tools"),
+        ),
+    };
+    let of = what.word();
+    if !is_valid {
+        return Err(format!("`{new}` cannot be the name of {of}: {rule}"));
+    }
+    match others.iter().any(|known| known == new) {
+        true => Err(format!("there is {of} `{new}` already")),
+        false => Ok(()),
+    }
+}
+
 /// The edits of a test file of the ensemble.
-fn in_test(text: &str, agent: &str, new: &str, is_stored: bool) -> Vec<Edit> {
-    let occurrences = names::in_test(text, agent, is_stored);
+fn in_test(text: &str, target: &Target<'_>, new: &str) -> Vec<Edit> {
+    let occurrences = names::in_test(text, target);
     occurrences.iter().map(|one| edit(text, one, new)).collect()
 }
 
@@ -101,7 +145,12 @@ pub fn in_other(path: &Path, text: &str, agent: &str, new: &str, is_stored: bool
     }
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     if is_test_file(name) {
-        return Ok(applied(text, &in_test(text, agent, new, is_stored)));
+        let target = Target {
+            what: Named::Agent,
+            name: agent,
+            is_stored,
+        };
+        return Ok(applied(text, &in_test(text, &target, new)));
     }
     let occurrences = scripts::occurrences(text, agent, is_stored);
     let occurrences =
@@ -116,6 +165,12 @@ fn is_name(text: &str) -> bool {
     text.starts_with(is_first) && text.chars().all(|c| is_first(c) || "_.-".contains(c))
 }
 
+/// Whether the text can be the name of a tool, which models read.
+fn is_tool_name(text: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    !text.is_empty() && text.len() <= LONGEST_TOOL && text.chars().all(is_part)
+}
+
 /// Whether the name can be written after a dot, and as a variable.
 fn is_identifier(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
@@ -126,7 +181,7 @@ fn edit(text: &str, at: &Occurrence, new: &str) -> Edit {
     let bracketed = |quote: char| format!("[{quote}{new}{quote}]");
     let (span, text) = match at.form {
         Form::Text => (at.span, new.to_owned()),
-        Form::Yaml => (at.span, in_yaml(text, at.span, new)),
+        Form::Yaml => in_yaml(text, at, new),
         Form::Member { .. } if is_identifier(new) => (at.span, new.to_owned()),
         Form::Member { dot, quote } => {
             let question = if text[dot..].starts_with('?') { "?" } else { "" };
@@ -138,14 +193,20 @@ fn edit(text: &str, at: &Occurrence, new: &str) -> Edit {
     Edit { span, text }
 }
 
-/// The name as a value or key, with quotes if it would not be a string without them.
-fn in_yaml(text: &str, span: Span, new: &str) -> String {
-    let is_quoted = text[..span.start].ends_with(['"', '\'']);
-    let document = tree::outline(new, None);
-    let is_string = document.is_some_and(|document| document.root().text().is_some_and(|read| **read == *new));
+/// The name as a value or key or at the beginning of one, with quotes if it would not be a string without them.
+fn in_yaml(text: &str, at: &Occurrence, new: &str) -> (Span, String) {
+    let is_quoted = text[..at.span.start].ends_with(['"', '\'']);
+    // What follows the name in a value: `.TOOL`.
+    let rest = &text[at.span.end..at.whole.end.max(at.span.end)];
+    let value = format!("{new}{rest}");
+    let document = tree::outline(&value, None);
+    let is_string = document.is_some_and(|document| document.root().text().is_some_and(|read| **read == *value));
     match is_quoted || is_string {
-        true => new.to_owned(),
-        false => format!("\"{new}\""),
+        true => (at.span, new.to_owned()),
+        false => (
+            Span::new(at.span.start, at.whole.end.max(at.span.end)),
+            format!("\"{value}\""),
+        ),
     }
 }
 
@@ -163,14 +224,19 @@ pub fn applied(text: &str, edits: &[Edit]) -> String {
 }
 
 /// Refuses edits after which the checks find something else.
-fn keeps_its_meaning(text: &str, edits: &[Edit], new: &str) -> Result<(), String> {
+fn keeps_its_meaning(text: &str, edits: &[Edit], what: Named, new: &str) -> Result<(), String> {
     let changed = applied(text, edits);
-    match found(text) == found(&changed) {
-        true => Ok(()),
-        false => Err(format!(
-            "the agent cannot be called `{new}` without changing the meaning of a condition or a template by hand"
-        )),
+    if found(text) == found(&changed) {
+        return Ok(());
     }
+    Err(match what {
+        Named::Agent => {
+            format!(
+                "the agent cannot be called `{new}` without changing the meaning of a condition or a template by hand"
+            )
+        }
+        Named::Tool => format!("the tool cannot be called `{new}`: the checks of the file would find something else"),
+    })
 }
 
 /// The codes that are found in the text alone.
@@ -227,4 +293,19 @@ fn in_scripts(view: &View<'_>, agent: &str, new: &str, is_shared: &dyn Fn(&Path)
             None => renamed.uncertain.push(path),
         }
     }
+}
+
+/// The Rhai scripts that give replies in the place of models, and call the tool.
+fn scripts_of_models(view: &View<'_>, tool: &str) -> Vec<PathBuf> {
+    let profiles = view.ensemble.iter().flat_map(|ensemble| &ensemble.model_profiles);
+    let scripts = profiles.filter_map(|(_, profile)| match &profile.simulated {
+        Some(Simulated::Script(script)) => view.around.script(script),
+        _ => None,
+    });
+    let mut naming: Vec<PathBuf> = scripts
+        .filter(|known| scripts::names_tool(&known.text, tool))
+        .map(|known| PathBuf::from(&known.name))
+        .collect();
+    naming.dedup();
+    naming
 }

@@ -1,9 +1,7 @@
-//! Where Rhai scripts name agents.
-
-use ensemble_language::source::Span;
+//! Where Rhai scripts name agents and tools.
 
 use super::lexis::{self, Kind, Word};
-use super::names::{Form, Occurrence};
+use super::names::{Form, Named, Occurrence};
 
 /// The variables of a script whose keys are names of agents, if `is_stored`, also the context.
 fn variables(is_stored: bool) -> &'static [&'static str] {
@@ -28,13 +26,24 @@ pub(super) fn occurrences(text: &str, agent: &str, is_stored: bool) -> Option<Ve
     Some(
         named
             .map(|key| Occurrence {
-                agent: agent.to_owned(),
-                span: Span::new(key.word.span.start, key.word.span.end),
+                what: Named::Agent,
+                name: agent.to_owned(),
+                span: key.word.span,
+                whole: key.word.span,
                 form: key.dot.map_or(Form::Text, |dot| Form::Member { dot, quote: '"' }),
                 is_definition: false,
             })
             .collect(),
     )
+}
+
+/// Whether a script that gives the replies of a model names a tool, as the model sees it: `tool`, or `server__tool`.
+pub(super) fn names_tool(text: &str, tool: &str) -> bool {
+    let is_named = |word: &Word<'_>| {
+        let rest = word.text.strip_prefix(tool);
+        word.kind == Kind::Text && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("__"))
+    };
+    lexis::of_rhai(text).iter().any(is_named)
 }
 
 /// Whether the script defines one of these names itself.

@@ -3,7 +3,10 @@
 /// Whether the value at this place is the name of an agent.
 pub(super) fn is_agent(pattern: &str) -> bool {
     let expected = pattern.strip_prefix("cases.*.expect.").unwrap_or_default();
-    matches!(expected, "turns.*" | "turns.*.*" | "order.*" | "never.*" | "not_run.*")
+    matches!(
+        expected,
+        "turns.*" | "turns.*.*" | "order.*" | "never.*" | "not_run.*" | "judge.*.agent"
+    )
 }
 
 /// Whether the keys of the map at this place are names of agents.
@@ -11,6 +14,11 @@ pub(super) fn holds_agents(pattern: &str) -> bool {
     let case = pattern.strip_prefix("cases.*.").unwrap_or_default();
     let expected = case.strip_prefix("expect.").unwrap_or_default();
     matches!(case, "stubs" | "answers") || matches!(expected, "executions" | "outputs" | "schemas" | "not_run")
+}
+
+/// Whether the keys of the map at this place can be agents inside of ensembles: `outer.inner`.
+pub(super) fn may_be_inside(pattern: &str) -> bool {
+    matches!(pattern, "cases.*.stubs" | "cases.*.answers")
 }
 
 /// Whether the value at this place is a condition.

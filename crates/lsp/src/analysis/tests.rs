@@ -31,7 +31,7 @@ impl Around for Nothing {
 
 const TEXT: &str = "name: x # é\nagents:\n  - name: a\n    model: ollama/x\n    prompt: '{{ b.text | upper }} 𝄞'\n    dependencies: \
                     [{agent_name: b, feedback: true, condition: \"len(output.text) > 1 and outputs['b'] != None\"}]\n  - name: b\n    \
-                    script: b.rhai # ensemble: allow(W030) x\n    depends_on: [a]\nresult: {it: outputs.a.text}\n";
+                    script: b.rhai # ensemble: allow(W030) x\n    depends_on: [a]\n  - {name: c, tool: t.x}\ntools:\n  t: {mcp: {url: 'https://x'}}\nresult: {it: outputs.a.text}\n";
 
 fn ask_everything(text: &str, good: Option<Arc<Ensemble>>) {
     let offsets = (0..=text.len() + 1).step_by(2);

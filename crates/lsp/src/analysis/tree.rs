@@ -128,6 +128,14 @@ pub(super) fn agents<'d>(document: &'d Document) -> Vec<Agent<'d>> {
     agent_nodes(document).iter().filter_map(agent).collect()
 }
 
+/// The names of the tools, in the order of the text.
+pub(super) fn tools(document: &Document) -> Vec<&str> {
+    match document.root().get("tools").map(|node: &Node| &node.content) {
+        Some(Content::Mapping(entries)) => entries.iter().map(|entry| &*entry.key).collect(),
+        _ => Vec::new(),
+    }
+}
+
 /// The key that says what an agent runs.
 pub(super) fn kind(agent: &Node) -> Option<&'static str> {
     KINDS.into_iter().find(|key| agent.get(key).is_some())

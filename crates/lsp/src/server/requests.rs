@@ -25,6 +25,7 @@ use super::documents::Document;
 use super::outgoing::Sending;
 use super::{Services, actions, address, files, offered};
 use crate::analysis::findings::{Kind, Place};
+use crate::analysis::names::Named;
 use crate::analysis::rename::{self, Edit, Renamed};
 use crate::analysis::symbols::Symbol;
 use crate::analysis::{View, complete, hover, names, symbols, tested_by};
@@ -160,8 +161,8 @@ impl<'s> Asked<'s> {
     fn definition(&mut self, at: &TextDocumentPositionParams, documents: &Documents) -> Answer {
         let uri = at.text_document.uri.clone();
         self.on(at, documents, |view, text, offset| {
-            let agent = names::at(view, offset)?.agent;
-            let span = names::definition(view, &agent)?;
+            let all = names::same(view, offset)?;
+            let span = all.iter().find(|one| one.is_definition)?.span;
             Some(Location::new(uri, text.range(span)))
         })
     }
@@ -170,9 +171,8 @@ impl<'s> Asked<'s> {
         let at = params.text_document_position;
         let (uri, with_definition) = (at.text_document.uri.clone(), params.context.include_declaration);
         self.on(&at, documents, |view, text, offset| {
-            let agent = names::at(view, offset)?.agent;
-            let all = names::occurrences(view).into_iter();
-            let all = all.filter(|one| one.agent == agent && (with_definition || !one.is_definition));
+            let all = names::same(view, offset)?.into_iter();
+            let all = all.filter(|one| with_definition || !one.is_definition);
             Some(
                 all.map(|one| Location::new(uri.clone(), text.range(one.span)))
                     .collect::<Vec<_>>(),
@@ -182,8 +182,7 @@ impl<'s> Asked<'s> {
 
     fn highlights(&mut self, at: &TextDocumentPositionParams, documents: &Documents) -> Answer {
         self.on(at, documents, |view, text, offset| {
-            let agent = names::at(view, offset)?.agent;
-            let all = names::occurrences(view).into_iter().filter(|one| one.agent == agent);
+            let all = names::same(view, offset)?;
             let highlight = |one: names::Occurrence| DocumentHighlight {
                 range: text.range(one.span),
                 kind: Some(match one.is_definition {
@@ -191,14 +190,14 @@ impl<'s> Asked<'s> {
                     false => DocumentHighlightKind::READ,
                 }),
             };
-            Some(all.map(highlight).collect::<Vec<_>>())
+            Some(all.into_iter().map(highlight).collect::<Vec<_>>())
         })
     }
 
     fn prepare_rename(&mut self, at: &TextDocumentPositionParams, documents: &Documents) -> Answer {
         self.on(at, documents, |view, text, offset| {
             let found = rename::prepare(view, offset)?;
-            Some(json!({"range": text.range(found.span), "placeholder": found.agent}))
+            Some(json!({"range": text.range(found.span), "placeholder": found.name}))
         })
     }
 
@@ -230,13 +229,19 @@ impl<'s> Asked<'s> {
             .map(|path| format!("`{}`", path.display()))
             .collect();
         if !scripts.is_empty() {
+            let scripts = scripts.join(", ");
+            let message = match renamed.what {
+                Some(Named::Tool) => {
+                    format!("{scripts} may name the tool and was not changed: look for its old name there")
+                }
+                _ => format!(
+                    "{scripts} may name the agent and was not changed, because other agents or ensembles use it too, it is open, or it has \
+                     variables of its own with these names"
+                ),
+            };
             self.outgoing.notify::<ShowMessage>(ShowMessageParams {
                 typ: MessageType::WARNING,
-                message: format!(
-                    "{} may name the agent and was not changed, because other agents or ensembles use it too, it is open, or it has variables \
-                     of its own with these names",
-                    scripts.join(", ")
-                ),
+                message,
             });
         }
     }

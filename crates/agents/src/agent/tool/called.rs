@@ -181,17 +181,20 @@ impl CalledToolRunner {
         let Value::Object(arguments) = &call.arguments else {
             return Err(unavailable(format!("the arguments of `{}` are no map", self.name)));
         };
-        let errors = match Schema::compile(&tool.parameters) {
-            Ok(schema) => schema.errors_apart(Cow::Borrowed(arguments)).await,
-            Err(error) => vec![format!("the tool's own schema cannot be used: {error}")],
-        };
+        let schema = Schema::compile(&tool.parameters).map_err(|error| {
+            unavailable(format!(
+                "the schema of `{}`, which its server gives, cannot be used: {error}",
+                self.name
+            ))
+        })?;
+        let errors = schema.errors_apart(Cow::Borrowed(arguments)).await;
         match errors.is_empty() {
             true => Ok(arguments),
-            false => Err(unavailable(format!(
-                "the arguments of `{}` are wrong: {}",
-                self.name,
-                errors.join("; ")
-            ))),
+            // Another attempt would have the same arguments.
+            false => Err(Failure::new(
+                FailureKind::Refusal,
+                format!("the arguments of `{}` are wrong: {}", self.name, errors.join("; ")),
+            )),
         }
     }
 

@@ -3,7 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::loaded;
-use crate::loader::schema::SCHEMA;
+use crate::data::FailureKind;
+use crate::loader::schema::{SCHEMA, TEST_SCHEMA};
 
 /// A sound part, named as in the schema, and the ensemble around it.
 struct Base {
@@ -441,7 +442,6 @@ impl Judges {
 
 #[test]
 fn the_schema_of_test_files_takes_what_the_loader_takes() {
-    use crate::loader::schema::TEST_SCHEMA;
     use crate::source::Source;
 
     let schema: Value = serde_json::from_str(TEST_SCHEMA).expect("JSON");
@@ -485,4 +485,12 @@ fn the_schema_of_test_files_takes_what_the_loader_takes() {
         let found = (validator.is_valid(&file), loaded.file.is_some());
         assert_eq!(found, (is_valid, is_valid), "{file}: {:?}", loaded.findings);
     }
+}
+
+/// A kind that is missing in the list is one that no stub can have, and that a condition seems never to equal.
+#[test]
+fn all_kinds_of_failures_are_those_of_the_schema() {
+    let schema: Value = serde_json::from_str(TEST_SCHEMA).expect("JSON");
+    let own = serde_json::to_value(FailureKind::ALL).expect("JSON");
+    assert_eq!(schema["$defs"]["stub_map"]["properties"]["kind"]["enum"], own);
 }
