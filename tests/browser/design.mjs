@@ -101,6 +101,29 @@ try {
   await page.waitForFunction(() => document.querySelector('.graph').textContent.includes('if output.n'));
   seen.conditioned = await saved();
 
+  // The other keys of a dependency; the keyboard stays where it is.
+  const focused = () => page.evaluate(() => document.activeElement.dataset.stays);
+  await page.getByLabel('Closes a loop (feedback): first').focus();
+  await page.keyboard.press('Space');
+  await state('unsaved');
+  await page.waitForFunction(() => document.activeElement.dataset.stays);
+  seen.feedback = [await focused(), await page.isChecked('.chosen [data-stays="1 first feedback"]')];
+  seen.fed = await saved();
+  await page.focus('.chosen summary:has-text("about first")');
+  await page.keyboard.press('Enter');
+  await page.getByLabel('After (first)').selectOption('any');
+  await state('unsaved');
+  await judged(page, 'design-keys');
+  seen.any = await saved();
+  await page.getByLabel('Starts at most (first)').fill('0');
+  await page.keyboard.press('Tab');
+  await page.waitForSelector('#trouble:not([hidden])');
+  seen.limit = [await page.innerText('#trouble'), await page.inputValue('[data-key="max_executions"] >> nth=1')];
+  await page.click('button:has-text("Undo")');
+  await page.click('button:has-text("Undo")');
+  seen.unkeyed = (await saved()) === seen.conditioned;
+  await page.waitForFunction(() => !document.querySelector('.chosen [data-stays="1 first feedback"]').checked);
+
   await page.click('.graph g.agent[data-agent="first"]');
   await page.waitForSelector('.chosen h2:has-text("first")');
   await page.locator('.chosen').getByLabel('Name', { exact: true }).fill('begin');

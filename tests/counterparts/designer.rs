@@ -75,6 +75,15 @@ fn a_person_edits_an_ensemble() {
         )
     };
     is("conditioned", json!(text(&with_condition("first"))));
+    let with_keys = |keys: &str| json!(text(&format!("{}{keys}", with_condition("first"))));
+    is("feedback", json!(["1 first feedback", true]));
+    is("fed", with_keys("        feedback: true\n"));
+    is("any", with_keys("        feedback: true\n        on: any\n"));
+    is(
+        "limit",
+        json!(["`max_executions` is a whole number from 1 on, not 0", ""]),
+    );
+    is("unkeyed", json!(true));
     let renamed = |third: &str| {
         text(third)
             .replace("name: first", "name: begin")

@@ -240,6 +240,7 @@ class Designer {
   async change(command, next = this.chosen) {
     trouble('');
     const { text } = this.editor;
+    const { stays } = document.activeElement?.dataset ?? {};
     const done = await post('/api/design/edit', { file: this.file, text, edit: command });
     if (this.editor.text !== text) throw new Error('The text was changed meanwhile; try again.');
     this.editor.splice(done.edits, this.scripts(command, done));
@@ -248,7 +249,9 @@ class Designer {
     say(`Done: ${done.title}`);
     if (done.uncertain.length) trouble(`${done.uncertain.join(', ')} may name the agent and is not changed: it is used elsewhere too, or has variables of its own with these names.`);
     await this.examine();
-    (this.panel.querySelector('.chosen h2') ?? this.panel.querySelector('summary'))?.focus();
+    const same = stays ? this.panel.querySelector(`[data-stays="${CSS.escape(stays)}"]`) : null;
+    same?.closest('details')?.setAttribute('open', '');
+    (same || this.panel.querySelector('.chosen h2') || this.panel.querySelector('summary'))?.focus();
   }
 
   /** The names to be changed in scripts when the text is saved. */
