@@ -62,7 +62,10 @@ fn a_text_is_read_examined_and_saved() {
     assert_eq!(found["findings"], json!([]));
     let names = [&found["agents"][0]["name"], &found["agents"][1]["name"]];
     assert_eq!(names, ["one", "two"]);
-    let dependency = json!({"to": "one", "condition": null, "feedback": false, "at": {"start": 110, "end": 113}});
+    let dependency = json!({
+        "to": "one", "condition": null, "feedback": false, "on": null, "wait_for": null, "max_executions": null,
+        "at": {"start": 110, "end": 113},
+    });
     assert_eq!(found["agents"][1]["dependencies"], json!([dependency]));
     // The places are those of a browser: an é is one unit.
     let wrong = TEXT.replace("script: one", "scrpt: one");
@@ -342,6 +345,17 @@ fn a_rename_reaches_scripts_when_it_is_saved() {
     assert_eq!(save_with(&renamed["scripts"], &digest), 409);
     assert_eq!(read(&workspace, FILE), TEXT);
     workspace.write("ensembles/two.rhai", "#{ n: dependencies.one.n }");
+    // So does a test file that cannot be written, though it comes after the script.
+    let with_folder = workspace.path().join("ensembles/e.test.yaml");
+    std::fs::remove_file(&with_folder).expect("removed");
+    std::fs::create_dir(&with_folder).expect("a folder");
+    assert_ne!(save_with(&renamed["scripts"], &digest), 200);
+    std::fs::remove_dir(&with_folder).expect("removed");
+    workspace.write("ensembles/e.test.yaml", format!("# other\n{cases}"));
+    assert_eq!(save_with(&renamed["scripts"], &digest), 409);
+    workspace.write("ensembles/e.test.yaml", cases);
+    assert_eq!(read(&workspace, "ensembles/two.rhai"), "#{ n: dependencies.one.n }");
+    assert_eq!(read(&workspace, FILE), TEXT);
     // Nothing but a script or a test file inside the folder is renamed in.
     for file in ["../x.rhai", "../x.test.yaml", "/etc/hostname", FILE] {
         let mut scripts = renamed["scripts"].clone();
@@ -349,6 +363,12 @@ fn a_rename_reaches_scripts_when_it_is_saved() {
         assert_eq!(save_with(&scripts, &digest), 403, "{file}");
     }
     assert_eq!(save_with(&renamed["scripts"], &digest), 200);
+    let hidden = std::fs::read_dir(workspace.path().join("ensembles")).expect("a folder");
+    let hidden = hidden.filter(|one| {
+        one.as_ref()
+            .is_ok_and(|one| one.file_name().to_string_lossy().starts_with('.'))
+    });
+    assert_eq!(hidden.count(), 0, "nothing is left beside the files");
     assert_eq!(read(&workspace, FILE), text);
     assert_eq!(read(&workspace, "ensembles/two.rhai"), "#{ n: dependencies.uno.n }");
     assert_eq!(
