@@ -235,12 +235,51 @@ try {
   await page.keyboard.press('Control+z');
   await page.waitForSelector('.graph:not(.old) svg');
 
+  // The test file of the ensemble, as text.
+  await page.click('.edit-head a:has-text("design.test.yaml")');
+  await page.waitForSelector('h1:has-text("design.test.yaml")');
+  await sum('Nothing found');
+  seen.alone = (await page.locator('.graph').count()) === 0;
+  await page.focus('.source');
+  await page.keyboard.press('Control+End');
+  await page.keyboard.type('  - nme: two\n');
+  await page.waitForSelector('.findings li');
+  await judged(page, 'design-tests');
+  seen.tests = await page.innerText('.findings li >> nth=0');
+  for (let steps = 0; steps < 12 && !(await page.isDisabled('button:has-text("Undo")')); steps += 1) await page.click('button:has-text("Undo")');
+  await page.focus('.source');
+  await page.keyboard.press('Control+End');
+  await page.keyboard.type('# kept');
+  await page.click('button:has-text("Save")');
+  await state('saved');
+  seen.tested = fs.readFileSync(path.join(project, 'ensembles/design.test.yaml'), 'utf8');
+  await page.click('.edit-head a:has-text("design")');
+  await page.waitForSelector('.graph svg');
+
+  // A new ensemble, by keyboard.
+  await page.click('nav a:has-text("New run")');
+  await page.getByLabel('Name of a new ensemble').fill('design');
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('#trouble:not([hidden])');
+  seen.taken = await page.innerText('#trouble');
+  await page.getByLabel('Name of a new ensemble').fill('tea');
+  await judged(page, 'new-ensemble');
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('h1:has-text("tea")');
+  await page.waitForSelector('.graph g.agent');
+  await sum('Nothing found');
+  await judged(page, 'new-opened');
+  seen.created = fs.existsSync(path.join(project, 'ensembles/tea.yaml'));
+
   // Dark, and narrow.
   const dark = await browser.newContext({ viewport: { width: 380, height: 780 }, colorScheme: 'dark' });
   const small = await dark.newPage();
   watch(small);
   await small.goto(link);
   await small.waitForSelector('table.runs');
+  await small.click('nav a:has-text("New run")');
+  await small.waitForSelector('.cards');
+  await judged(small, 'narrow-new');
   await small.goto(new URL('/#/edit/design', link).href);
   await small.waitForSelector('.graph svg');
   await judged(small, 'narrow-design');

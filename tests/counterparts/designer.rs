@@ -44,6 +44,8 @@ fn a_person_edits_an_ensemble() {
         "ensembles/two.rhai",
         "#{ n: dependencies.first.n, w: dependencies[\"first\"].word }",
     );
+    let cases = "cases:\n  - name: both\n    expect: {order: [first, second]}\n";
+    workspace.write("ensembles/design.test.yaml", cases);
     let mut visit = Command::new("node");
     visit.arg(root.join("tests/browser/design.mjs"));
     visit.args([&modules, Path::new(binary()), &workspace.path()]);
@@ -117,5 +119,16 @@ fn a_person_edits_an_ensemble() {
         is(key, json!(true));
     }
     is("old", json!("Graph of the last text without errors"));
+    let tests = cases.replace("[first", "[begin");
+    is("tested", json!(format!("{tests}# kept")));
+    let finding = seen["tests"].as_str().unwrap_or_default();
+    assert!(finding.contains("nme"), "{finding}");
+    is(
+        "taken",
+        json!("`ensembles/design.yaml` exists already; choose another name"),
+    );
+    for key in ["alone", "created"] {
+        is(key, json!(true));
+    }
     is("wide", json!(false));
 }

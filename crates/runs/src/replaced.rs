@@ -1,4 +1,4 @@
-//! Replaces the text of a file at once.
+//! Replaces the text of a file at once, and creates files.
 //!
 //! The new text is written beside the file and takes its place by a rename, so that an interruption leaves either text. A link
 //! stays a link, and the permissions stay. Of several files all are replaced or none, except where the process is killed between
@@ -157,6 +157,35 @@ fn forget(path: &Path, error: &std::io::Error) {
     }
 }
 
+/// Writes a file that must not be there, and the folders above it.
+///
+/// # Errors
+/// Something of this name is there, or the system refuses it. Nothing is left of the file then.
+pub fn create(path: &Path, text: &str) -> std::io::Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let written = std::fs::OpenOptions::new().write(true).create_new(true).open(path);
+    let written = written.and_then(|mut file| file.write_all(text.as_bytes()));
+    written.inspect_err(|error| forget(path, error))
+}
+
+/// Writes files that must not be there, in this order, or none of them.
+///
+/// # Errors
+/// As [`create`], with the number of the file that is in the way. Folders that were made for them stay.
+pub fn create_all(files: &[(PathBuf, &str)]) -> Result<(), (usize, std::io::Error)> {
+    for (at, (path, text)) in files.iter().enumerate() {
+        if let Err(error) = create(path, text) {
+            for (made, _) in &files[..at] {
+                let _ = std::fs::remove_file(made);
+            }
+            return Err((at, error));
+        }
+    }
+    Ok(())
+}
+
 fn write_new(path: &Path, text: &str, permissions: std::fs::Permissions) -> std::io::Result<()> {
     let mut file = std::fs::OpenOptions::new().write(true).create_new(true).open(path)?;
     file.write_all(text.as_bytes())?;
@@ -179,6 +208,29 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).expect("text"), "new");
         let left = std::fs::read_dir(folder.path()).expect("a folder").count();
         assert_eq!(left, 1, "nothing is left beside it");
+    }
+
+    #[test]
+    fn files_are_created_all_or_none_and_never_overwritten() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [one, two, three] = ["in/1", "in/2", "3"].map(|name| folder.path().join(name));
+        std::fs::write(&three, "theirs").expect("written");
+        let all = [(one.clone(), "one"), (two.clone(), "two"), (three.clone(), "three")];
+        let (at, error) = create_all(&all).expect_err("one is there");
+        assert_eq!((at, error.kind()), (2, std::io::ErrorKind::AlreadyExists));
+        assert!(!one.exists() && !two.exists());
+        assert_eq!(std::fs::read_to_string(&three).expect("text"), "theirs");
+        std::fs::remove_file(&three).expect("removed");
+        // A link that leads nowhere is not followed.
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink("nowhere", &three).expect("a link");
+            assert_eq!(create_all(&all).expect_err("one is there").0, 2);
+            assert!(!folder.path().join("nowhere").exists());
+            std::fs::remove_file(&three).expect("removed");
+        }
+        create_all(&all).expect("written");
+        assert_eq!(std::fs::read_to_string(&two).expect("text"), "two");
     }
 
     /// Files that contain `1`, `2`, …, and what `place_all` comes to if the renames with these numbers fail.

@@ -1,6 +1,6 @@
-//! The files of ensembles: read, and replaced if they are as the page has read them.
+//! The files of ensembles, and test files: read, and replaced if they are as the page has read them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ensemble_language::cases::is_test_file;
@@ -73,10 +73,15 @@ pub(super) fn open(app: &App, file: &str) -> Result<Open, Failure> {
         );
         return Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", told));
     }
-    match load(&disk).is_ensemble() {
+    match is_edited(&path, &disk) {
         true => Ok(Open { path, disk }),
-        false => Err(Failure::missing(format!("`{file}` is no ensemble"))),
+        false => Err(Failure::missing(format!("`{file}` is no ensemble and no test file"))),
     }
+}
+
+/// Is a file with this path and this text edited here?
+pub(super) fn is_edited(path: &Path, text: &Source) -> bool {
+    is_test_file(&path.to_string_lossy()) || load(text).is_ensemble()
 }
 
 /// A text that stands in a file of the list, or will: `{file, text}`.
@@ -103,7 +108,7 @@ pub(super) fn save(app: &App, given: &Value) -> Result<Value, Failure> {
         return Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", told));
     }
     let source = Source::new(open.disk.name(), text.as_str());
-    if !load(&source).is_ensemble() {
+    if !is_edited(&open.path, &source) {
         let told = "this is no ensemble any more: it has no list `agents`, and the page would not find it again";
         return Err(Failure::wrong(told));
     }
@@ -182,6 +187,6 @@ fn changed(file: &str) -> Failure {
     )
 }
 
-fn forbidden(message: String) -> Failure {
+pub(super) fn forbidden(message: String) -> Failure {
     Failure::new(StatusCode::FORBIDDEN, "forbidden", message)
 }
