@@ -100,6 +100,7 @@ mod program {
     mod trust_owners;
     mod ui;
     mod ui_chat;
+    mod ui_chat_restarts;
     mod ui_design;
     mod ui_server;
     mod unwritten;

@@ -2,7 +2,6 @@
 
 mod templates;
 
-use std::io::Write;
 use std::path::Path;
 
 use clap::ValueEnum;
@@ -12,6 +11,8 @@ use super::error::CliError;
 use super::exit;
 use super::surroundings::Surroundings;
 use ensemble_language::loader::schema::SCHEMA;
+use ensemble_runs::replaced;
+use ensemble_ui::NewFile;
 
 /// The schema is stored beside the ensembles. So the line that names it stays valid when the folder is moved, and
 /// without a network.
@@ -26,10 +27,7 @@ pub(super) fn init(args: &InitArgs, surroundings: &Surroundings) -> Result<u8, C
     }
     let name = name(args, surroundings)?;
     let folder = &surroundings.project.folder;
-    let mut files = vec![(format!("ensembles/{name}.yaml"), args.template.ensemble(&name))];
-    for (script, text) in args.template.scripts() {
-        files.push((format!("ensembles/{name}/{script}"), (*text).to_owned()));
-    }
+    let mut files = args.template.files(&name);
     // All files are checked before the first one is written.
     for (file, _) in &files {
         if folder.join(file).exists() {
@@ -82,7 +80,7 @@ fn name(args: &InitArgs, surroundings: &Surroundings) -> Result<String, CliError
     match args.name.as_deref().map(without_ending) {
         Some(name) if is_name(name) => Ok(name.to_owned()),
         Some(name) => {
-            let help = "a name starts with a letter or a digit, and contains only letters, digits, `_`, `.` and `-`";
+            let help = "a name starts with a letter or a digit, contains only letters, digits, `_`, `.` and `-`, and does not end with `.test`";
             Err(CliError::usage_with_help(format!("`{name}` is not a valid name"), help))
         }
         None => Ok(name_of(&surroundings.project.folder)),
@@ -91,17 +89,33 @@ fn name(args: &InitArgs, surroundings: &Surroundings) -> Result<String, CliError
 
 /// Writes a file that must not exist yet.
 fn create(path: &Path, text: &str) -> Result<(), CliError> {
-    let write = || -> std::io::Result<()> {
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder)?;
-        }
-        let mut file = std::fs::OpenOptions::new().write(true).create_new(true).open(path)?;
-        file.write_all(text.as_bytes())
-    };
-    write().map_err(|error| CliError::Usage {
+    replaced::create(path, text).map_err(|error| CliError::Usage {
         message: format!("cannot write {}: {error}", path.display()),
         help: None,
     })
+}
+
+/// The files of the smallest ensemble with this name, for the page; the ensemble is the first one. `None`: it is not a name.
+pub(super) fn smallest(given: &str) -> Option<Vec<NewFile>> {
+    let name = without_ending(given);
+    if !is_name(name) {
+        return None;
+    }
+    let mut files: Vec<NewFile> = Template::Chat
+        .files(name)
+        .into_iter()
+        .map(|(path, text)| NewFile {
+            path: path.into(),
+            text,
+            is_shared: false,
+        })
+        .collect();
+    files.push(NewFile {
+        path: SCHEMA_FILE.into(),
+        text: SCHEMA.to_owned(),
+        is_shared: true,
+    });
+    Some(files)
 }
 
 /// The name in a given name of a file.
@@ -114,7 +128,9 @@ fn without_ending(given: &str) -> &str {
 
 fn is_name(name: &str) -> bool {
     let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
-    name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(word)
+    // A file with that ending contains tests.
+    let is_of_tests = name.ends_with(".test");
+    name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(word) && !is_of_tests
 }
 
 /// The name of the folder, with every character that is not allowed in a name replaced by a dash.

@@ -14,7 +14,7 @@ use super::lsp::OfValidate;
 use super::picture::of_ensemble;
 use super::runtime::block_on;
 use super::surroundings::Surroundings;
-use super::{exit, external, sandbox, signals, watchdog};
+use super::{exit, external, init, sandbox, signals, watchdog};
 use ensemble_agents::agent::process::collect_orphans;
 
 /// The variable with a token that outlives the server, so that pages and chat programs find it again.
@@ -115,6 +115,7 @@ fn bind(place: &PageArgs, runs: &RunService) -> Result<Server, CliError> {
         driving: tokio::runtime::Handle::current(),
         version: env!("CARGO_PKG_VERSION"),
         picture: of_ensemble,
+        starter: init::smallest,
         checks: std::sync::Arc::new(OfValidate),
     };
     Server::bind(settings).map_err(|error| {

@@ -101,6 +101,29 @@ try {
   await page.waitForFunction(() => document.querySelector('.graph').textContent.includes('if output.n'));
   seen.conditioned = await saved();
 
+  // The other keys of a dependency; the keyboard stays where it is.
+  const focused = () => page.evaluate(() => document.activeElement.dataset.stays);
+  await page.getByLabel('Closes a loop (feedback): first').focus();
+  await page.keyboard.press('Space');
+  await state('unsaved');
+  await page.waitForFunction(() => document.activeElement.dataset.stays);
+  seen.feedback = [await focused(), await page.isChecked('.chosen [data-stays="1 first feedback"]')];
+  seen.fed = await saved();
+  await page.focus('.chosen summary:has-text("about first")');
+  await page.keyboard.press('Enter');
+  await page.getByLabel('After (first)').selectOption('any');
+  await state('unsaved');
+  await judged(page, 'design-keys');
+  seen.any = await saved();
+  await page.getByLabel('Starts at most (first)').fill('0');
+  await page.keyboard.press('Tab');
+  await page.waitForSelector('#trouble:not([hidden])');
+  seen.limit = [await page.innerText('#trouble'), await page.inputValue('[data-key="max_executions"] >> nth=1')];
+  await page.click('button:has-text("Undo")');
+  await page.click('button:has-text("Undo")');
+  seen.unkeyed = (await saved()) === seen.conditioned;
+  await page.waitForFunction(() => !document.querySelector('.chosen [data-stays="1 first feedback"]').checked);
+
   await page.click('.graph g.agent[data-agent="first"]');
   await page.waitForSelector('.chosen h2:has-text("first")');
   await page.locator('.chosen').getByLabel('Name', { exact: true }).fill('begin');
@@ -212,12 +235,51 @@ try {
   await page.keyboard.press('Control+z');
   await page.waitForSelector('.graph:not(.old) svg');
 
+  // The test file of the ensemble, as text.
+  await page.click('.edit-head a:has-text("design.test.yaml")');
+  await page.waitForSelector('h1:has-text("design.test.yaml")');
+  await sum('Nothing found');
+  seen.alone = (await page.locator('.graph').count()) === 0;
+  await page.focus('.source');
+  await page.keyboard.press('Control+End');
+  await page.keyboard.type('  - nme: two\n');
+  await page.waitForSelector('.findings li');
+  await judged(page, 'design-tests');
+  seen.tests = await page.innerText('.findings li >> nth=0');
+  for (let steps = 0; steps < 12 && !(await page.isDisabled('button:has-text("Undo")')); steps += 1) await page.click('button:has-text("Undo")');
+  await page.focus('.source');
+  await page.keyboard.press('Control+End');
+  await page.keyboard.type('# kept');
+  await page.click('button:has-text("Save")');
+  await state('saved');
+  seen.tested = fs.readFileSync(path.join(project, 'ensembles/design.test.yaml'), 'utf8');
+  await page.click('.edit-head a:has-text("design")');
+  await page.waitForSelector('.graph svg');
+
+  // A new ensemble, by keyboard.
+  await page.click('nav a:has-text("New run")');
+  await page.getByLabel('Name of a new ensemble').fill('design');
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('#trouble:not([hidden])');
+  seen.taken = await page.innerText('#trouble');
+  await page.getByLabel('Name of a new ensemble').fill('tea');
+  await judged(page, 'new-ensemble');
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('h1:has-text("tea")');
+  await page.waitForSelector('.graph g.agent');
+  await sum('Nothing found');
+  await judged(page, 'new-opened');
+  seen.created = fs.existsSync(path.join(project, 'ensembles/tea.yaml'));
+
   // Dark, and narrow.
   const dark = await browser.newContext({ viewport: { width: 380, height: 780 }, colorScheme: 'dark' });
   const small = await dark.newPage();
   watch(small);
   await small.goto(link);
   await small.waitForSelector('table.runs');
+  await small.click('nav a:has-text("New run")');
+  await small.waitForSelector('.cards');
+  await judged(small, 'narrow-new');
   await small.goto(new URL('/#/edit/design', link).href);
   await small.waitForSelector('.graph svg');
   await judged(small, 'narrow-design');

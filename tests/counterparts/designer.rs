@@ -44,6 +44,8 @@ fn a_person_edits_an_ensemble() {
         "ensembles/two.rhai",
         "#{ n: dependencies.first.n, w: dependencies[\"first\"].word }",
     );
+    let cases = "cases:\n  - name: both\n    expect: {order: [first, second]}\n";
+    workspace.write("ensembles/design.test.yaml", cases);
     let mut visit = Command::new("node");
     visit.arg(root.join("tests/browser/design.mjs"));
     visit.args([&modules, Path::new(binary()), &workspace.path()]);
@@ -75,6 +77,15 @@ fn a_person_edits_an_ensemble() {
         )
     };
     is("conditioned", json!(text(&with_condition("first"))));
+    let with_keys = |keys: &str| json!(text(&format!("{}{keys}", with_condition("first"))));
+    is("feedback", json!(["1 first feedback", true]));
+    is("fed", with_keys("        feedback: true\n"));
+    is("any", with_keys("        feedback: true\n        on: any\n"));
+    is(
+        "limit",
+        json!(["`max_executions` is a whole number from 1 on, not 0", ""]),
+    );
+    is("unkeyed", json!(true));
     let renamed = |third: &str| {
         text(third)
             .replace("name: first", "name: begin")
@@ -108,5 +119,16 @@ fn a_person_edits_an_ensemble() {
         is(key, json!(true));
     }
     is("old", json!("Graph of the last text without errors"));
+    let tests = cases.replace("[first", "[begin");
+    is("tested", json!(format!("{tests}# kept")));
+    let finding = seen["tests"].as_str().unwrap_or_default();
+    assert!(finding.contains("nme"), "{finding}");
+    is(
+        "taken",
+        json!("`ensembles/design.yaml` exists already; choose another name"),
+    );
+    for key in ["alone", "created"] {
+        is(key, json!(true));
+    }
     is("wide", json!(false));
 }

@@ -104,6 +104,7 @@ fn a_name_is_also_taken_from_the_name_of_a_file() {
         assert!(workspace.read("ensembles/tea.yaml").contains("name: tea\n"));
     }
     Workspace::new().run(["init", ".yaml"]).expect_code(2);
+    Workspace::new().run(["init", "tea.test.yaml"]).expect_code(2);
 }
 
 /// The names of `--list-templates`.

@@ -4,7 +4,7 @@ use crate::support::Workspace;
 use crate::support::page::{Answer, Page, bearer};
 use serde_json::{Value, json};
 
-fn workspace() -> Workspace {
+pub(super) fn workspace() -> Workspace {
     let workspace = Workspace::new();
     workspace.write(
         "ensembles/echo.yaml",
@@ -27,7 +27,7 @@ fn workspace() -> Workspace {
     workspace
 }
 
-fn request(model: &str, messages: &[(&str, &str)]) -> Value {
+pub(super) fn request(model: &str, messages: &[(&str, &str)]) -> Value {
     let messages: Vec<Value> = messages
         .iter()
         .map(|(role, content)| json!({"role": role, "content": content}))
@@ -40,7 +40,7 @@ fn complete(page: &Page, body: &Value) -> Answer {
 }
 
 #[track_caller]
-fn reply(page: &Page, model: &str, messages: &[(&str, &str)]) -> String {
+pub(super) fn reply(page: &Page, model: &str, messages: &[(&str, &str)]) -> String {
     let answer = complete(page, &request(model, messages));
     assert_eq!(answer.status, 200, "{answer:?}");
     let document = answer.json();

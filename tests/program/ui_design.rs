@@ -62,7 +62,10 @@ fn a_text_is_read_examined_and_saved() {
     assert_eq!(found["findings"], json!([]));
     let names = [&found["agents"][0]["name"], &found["agents"][1]["name"]];
     assert_eq!(names, ["one", "two"]);
-    let dependency = json!({"to": "one", "condition": null, "feedback": false, "at": {"start": 110, "end": 113}});
+    let dependency = json!({
+        "to": "one", "condition": null, "feedback": false, "on": null, "wait_for": null, "max_executions": null,
+        "at": {"start": 110, "end": 113},
+    });
     assert_eq!(found["agents"][1]["dependencies"], json!([dependency]));
     // The places are those of a browser: an é is one unit.
     let wrong = TEXT.replace("script: one", "scrpt: one");
@@ -252,7 +255,7 @@ fn who_may_not_use_the_page_may_not_use_the_designer() {
     let workspace = workspace();
     let page = Page::start(&workspace);
     let digest = open(&page)["digest"].clone();
-    let body = json!({"file": FILE, "text": "agents: [{name: a}]", "digest": digest}).to_string();
+    let body = json!({"file": FILE, "text": "agents: [{name: a}]", "digest": digest, "name": "x"}).to_string();
     let rebound = format!("host: evil.example:{}", page.port);
     for (lines, status) in [
         (&[][..], 401),
@@ -261,7 +264,7 @@ fn who_may_not_use_the_page_may_not_use_the_designer() {
         (&[bearer(), "sec-fetch-site: cross-site".to_owned()], 403),
     ] {
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-        for path in ["save", "examine", "graph", "edit"] {
+        for path in ["save", "examine", "graph", "edit", "new"] {
             let answer = page.ask("POST", &format!("/api/design/{path}"), &lines, &body);
             assert_eq!(answer.status, status, "{path} {lines:?}");
         }
@@ -276,6 +279,7 @@ fn who_may_not_use_the_page_may_not_use_the_designer() {
         }
     }
     assert_eq!(read(&workspace, FILE), TEXT);
+    assert!(!workspace.path().join("ensembles/x.yaml").exists());
 }
 
 #[test]
@@ -342,6 +346,17 @@ fn a_rename_reaches_scripts_when_it_is_saved() {
     assert_eq!(save_with(&renamed["scripts"], &digest), 409);
     assert_eq!(read(&workspace, FILE), TEXT);
     workspace.write("ensembles/two.rhai", "#{ n: dependencies.one.n }");
+    // So does a test file that cannot be written, though it comes after the script.
+    let with_folder = workspace.path().join("ensembles/e.test.yaml");
+    std::fs::remove_file(&with_folder).expect("removed");
+    std::fs::create_dir(&with_folder).expect("a folder");
+    assert_ne!(save_with(&renamed["scripts"], &digest), 200);
+    std::fs::remove_dir(&with_folder).expect("removed");
+    workspace.write("ensembles/e.test.yaml", format!("# other\n{cases}"));
+    assert_eq!(save_with(&renamed["scripts"], &digest), 409);
+    workspace.write("ensembles/e.test.yaml", cases);
+    assert_eq!(read(&workspace, "ensembles/two.rhai"), "#{ n: dependencies.one.n }");
+    assert_eq!(read(&workspace, FILE), TEXT);
     // Nothing but a script or a test file inside the folder is renamed in.
     for file in ["../x.rhai", "../x.test.yaml", "/etc/hostname", FILE] {
         let mut scripts = renamed["scripts"].clone();
@@ -349,6 +364,12 @@ fn a_rename_reaches_scripts_when_it_is_saved() {
         assert_eq!(save_with(&scripts, &digest), 403, "{file}");
     }
     assert_eq!(save_with(&renamed["scripts"], &digest), 200);
+    let hidden = std::fs::read_dir(workspace.path().join("ensembles")).expect("a folder");
+    let hidden = hidden.filter(|one| {
+        one.as_ref()
+            .is_ok_and(|one| one.file_name().to_string_lossy().starts_with('.'))
+    });
+    assert_eq!(hidden.count(), 0, "nothing is left beside the files");
     assert_eq!(read(&workspace, FILE), text);
     assert_eq!(read(&workspace, "ensembles/two.rhai"), "#{ n: dependencies.uno.n }");
     assert_eq!(
@@ -420,4 +441,119 @@ fn an_edit_is_a_splice_or_a_reason() {
         assert!(told.contains(why), "{told}");
     }
     assert_eq!(read(&workspace, FILE), TEXT, "nothing was written");
+}
+
+#[test]
+fn a_new_ensemble_is_that_of_init_and_overwrites_nothing() {
+    let workspace = workspace();
+    let page = Page::start(&workspace);
+    let create = |name: &str| page.post("/api/design/new", &json!({"name": name}));
+    let made = create(" tea.yaml ");
+    assert_eq!(made.status, 200, "{made:?}");
+    assert_eq!(made.json(), json!({"name": "tea", "file": "ensembles/tea.yaml"}));
+    let of_init = Workspace::new();
+    of_init.run(["init", "tea", "--template", "chat"]).expect_code(0);
+    for file in [
+        "ensembles/tea.yaml",
+        "ensembles/tea/companion.rhai",
+        "ensembles/ensemble.schema.json",
+    ] {
+        assert_eq!(workspace.read(file), of_init.read(file), "{file}");
+    }
+    let opened = page.get("/api/design/file?file=ensembles%2Ftea.yaml");
+    assert_eq!(opened["text"], workspace.read("ensembles/tea.yaml"));
+    workspace
+        .run(["validate", "--deny-warnings", "ensembles/tea.yaml"])
+        .expect_code(0);
+    workspace.run(["run", "tea"]).expect_code(0);
+
+    // What is there stays, also the schema.
+    workspace.write("ensembles/ensemble.schema.json", "{}");
+    assert_eq!(create("milk").status, 200);
+    assert_eq!(workspace.read("ensembles/ensemble.schema.json"), "{}");
+    workspace.write("ensembles/tea.yaml", "mine");
+    workspace.write("ensembles/rum/companion.rhai", "mine");
+    workspace.write("gin.yml", TEXT);
+    symlink("nowhere", workspace.path().join("ensembles/ale.yaml")).expect("a link");
+    for (name, told) in [
+        ("tea", "`ensembles/tea.yaml` exists already"),
+        ("rum", "`ensembles/rum/companion.rhai` exists already"),
+        ("gin", "`gin.yml` exists already"),
+        ("ale", "`ensembles/ale.yaml` exists already"),
+    ] {
+        let refused = create(name);
+        assert_eq!(refused.status, 409, "{refused:?}");
+        let message = refused.json()["error"]["message"].clone();
+        assert!(
+            message.as_str().is_some_and(|message| message.starts_with(told)),
+            "{message}"
+        );
+    }
+    assert_eq!(workspace.read("ensembles/tea.yaml"), "mine");
+    assert!(
+        !workspace.path().join("ensembles/rum.yaml").exists(),
+        "nothing is half done"
+    );
+    for name in ["", "../x", "a/b", "/x", ".x", "x\\y", "e.test", "ä", "x\0"] {
+        assert_eq!(create(name).status, 400, "{name}");
+    }
+    let long = create(&"x".repeat(300));
+    assert_eq!(long.status, 503, "{long:?}");
+    let missing = page.post("/api/design/new", &json!({}));
+    assert_eq!(missing.status, 400);
+}
+
+#[test]
+fn a_new_ensemble_stands_inside_the_folder() {
+    let outside = Workspace::new();
+    for (link, to) in [("ensembles", outside.path()), ("ensembles", "/nowhere/at/all".into())] {
+        let workspace = Workspace::new();
+        symlink(&to, workspace.path().join(link)).expect("a link");
+        let page = Page::start(&workspace);
+        let refused = page.post("/api/design/new", &json!({"name": "tea"}));
+        assert_eq!(refused.status, 403, "{refused:?}");
+    }
+    assert_eq!(std::fs::read_dir(outside.path()).expect("a folder").count(), 0);
+    let workspace = workspace();
+    symlink(outside.path(), workspace.path().join("ensembles/tea")).expect("a link");
+    let page = Page::start(&workspace);
+    let refused = page.post("/api/design/new", &json!({"name": "tea"}));
+    assert_eq!(refused.status, 403, "{refused:?}");
+    assert!(!workspace.path().join("ensembles/tea.yaml").exists());
+    assert_eq!(std::fs::read_dir(outside.path()).expect("a folder").count(), 0);
+}
+
+#[test]
+fn test_files_of_an_ensemble_are_read_examined_and_saved() {
+    const TESTS: &str = "ensembles/e.test.yaml";
+    let workspace = workspace();
+    let cases = "cases:\n  - name: both\n    expect: {order: [one, two]}\n";
+    workspace.write(TESTS, cases);
+    workspace.write("ensembles/more.test.yaml", format!("ensemble: e.yaml\n{cases}"));
+    workspace.write("ensembles/gone.test.yaml", cases);
+    let page = Page::start(&workspace);
+    let listed = page.get("/api/ensembles");
+    assert_eq!(listed.as_array().map(Vec::len), Some(1), "{listed}");
+    assert_eq!(listed[0]["tests"], json!([TESTS, "ensembles/more.test.yaml"]));
+    let opened = page.get("/api/design/file?file=ensembles%2Fe.test.yaml");
+    assert_eq!(opened["text"], cases);
+    let examine = |text: &str| page.done("/api/design/examine", &json!({"file": TESTS, "text": text}));
+    assert_eq!(examine(cases)["findings"], json!([]));
+    let wrong = cases.replace("two]", "six]");
+    let found = examine(&wrong);
+    assert_eq!(found["findings"][0]["at"]["line"], 3, "{found}");
+    assert!(found.to_string().contains("six"), "{found}");
+    let mut events = page.watch(TESTS);
+    events.until(|name, data| name == "file" && data["text"] == cases);
+    let more = format!("{cases}# more\n");
+    assert_eq!(save(&page, TESTS, &more, &opened["digest"]).0, 200);
+    assert_eq!(workspace.read(TESTS), more);
+    events.until(|name, data| name == "file" && data["text"] == more);
+    assert_eq!(
+        save(&page, TESTS, cases, &opened["digest"]),
+        (409, "changed".to_owned())
+    );
+    // Also what is no list of cases yet can be saved.
+    let now = page.get("/api/design/file?file=ensembles%2Fe.test.yaml");
+    assert_eq!(save(&page, TESTS, "cases:\n", &now["digest"]).0, 200);
 }

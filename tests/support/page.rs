@@ -88,7 +88,8 @@ impl Page {
         }
     }
 
-    fn send(&self, method: &str, path: &str, lines: &[&str], body: &str) -> TcpStream {
+    /// Sends a request, and leaves the answer to whoever reads the stream.
+    pub(crate) fn send(&self, method: &str, path: &str, lines: &[&str], body: &str) -> TcpStream {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("the server listens");
         stream
             .set_read_timeout(Some(Duration::from_secs(20)))

@@ -1,12 +1,13 @@
-//! Replaces the text of a file at once.
+//! Replaces the text of a file at once, and creates files.
 //!
 //! The new text is written beside the file and takes its place by a rename, so that an interruption leaves either text. A link
-//! stays a link, and the permissions stay.
+//! stays a link, and the permissions stay. Of several files all are replaced or none, except where the process is killed between
+//! two renames.
 
 #![expect(clippy::disallowed_methods, reason = "files of the user are written here")]
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Why a file has not been replaced. It is as it was.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -28,32 +29,161 @@ impl From<std::io::Error> for NotReplaced {
     }
 }
 
+/// A file, its text, and its new text.
+#[derive(Debug, Clone, Copy)]
+pub struct Replacement<'t> {
+    /// The file.
+    pub path: &'t Path,
+    /// The text that the caller has read.
+    pub before: &'t str,
+    /// The new text.
+    pub after: &'t str,
+}
+
+/// Why none of several files has been replaced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoneReplaced {
+    /// The number of the file that is in the way.
+    pub at: usize,
+    /// Why.
+    pub why: NotReplaced,
+    /// The numbers of files that have their new texts all the same, because their old ones could not be put back.
+    pub left: Vec<usize>,
+}
+
 /// Replaces the text of a file whose text is `before`.
 ///
 /// # Errors
 /// The file cannot be written, or its text is another one.
 pub fn replace(path: &Path, before: &str, after: &str) -> Result<(), NotReplaced> {
-    let target = path.canonicalize()?;
-    let data = std::fs::metadata(&target)?;
-    if data.permissions().readonly() {
-        return Err(NotReplaced::ReadOnly);
+    replace_all(&[Replacement { path, before, after }]).map_err(|none| none.why)
+}
+
+/// Replaces the texts of several files, or none of them.
+///
+/// All texts are on the disk before the first one takes its place, so what is left is one rename for each file. If one fails, the old
+/// texts of the files before it are put back.
+///
+/// # Errors
+/// A file cannot be written, or its text is another one.
+pub fn replace_all(files: &[Replacement<'_>]) -> Result<(), NoneReplaced> {
+    place_all(files, &mut |from, to| std::fs::rename(from, to))
+}
+
+/// What renames a file.
+type Rename<'r> = &'r mut dyn FnMut(&Path, &Path) -> std::io::Result<()>;
+
+fn place_all(files: &[Replacement<'_>], rename: Rename<'_>) -> Result<(), NoneReplaced> {
+    let none = |(at, why)| NoneReplaced {
+        at,
+        why,
+        left: Vec::new(),
+    };
+    let numbered = || files.iter().enumerate();
+    let written = numbered().map(|(at, file)| Written::of(file, files.len() > 1).map_err(|why| (at, why)));
+    let written = written.collect::<Result<Vec<_>, _>>().map_err(none)?;
+    for (at, file) in numbered() {
+        written[at].check(file).map_err(|why| none((at, why)))?;
     }
-    let in_no_folder = || NotReplaced::Refused("it is in no folder".to_owned());
-    let folder = target.parent().ok_or_else(in_no_folder)?;
-    let name = target.file_name().unwrap_or_default().to_string_lossy();
-    let beside = folder.join(format!(".{name}.{}.fix", std::process::id()));
-    let written = write_new(&beside, after, data.permissions());
-    let placed = written.map_err(NotReplaced::from).and_then(|()| {
-        if std::fs::read(&target)? != before.as_bytes() {
-            return Err(NotReplaced::Changed);
+    for (at, file) in numbered() {
+        let one = &written[at];
+        let placed = one.check(file).and_then(|()| Ok(rename(&one.new, &one.target)?));
+        if let Err(why) = placed {
+            let left = (0..at).filter(|before| !written[*before].put_back(&files[*before], rename));
+            let left = left.collect();
+            return Err(NoneReplaced { at, why, left });
         }
-        Ok(std::fs::rename(&beside, &target)?)
-    });
-    if placed.is_err() {
-        // The error itself is told.
-        let _ = std::fs::remove_file(&beside);
     }
-    placed
+    Ok(())
+}
+
+/// The new text of a file beside it, and its old text. What is not renamed is removed.
+struct Written {
+    target: PathBuf,
+    new: PathBuf,
+    old: Option<PathBuf>,
+}
+
+impl Written {
+    fn of(file: &Replacement<'_>, keeps_old: bool) -> Result<Self, NotReplaced> {
+        let target = file.path.canonicalize()?;
+        let data = std::fs::metadata(&target)?;
+        if data.permissions().readonly() {
+            return Err(NotReplaced::ReadOnly);
+        }
+        let in_no_folder = || NotReplaced::Refused("it is in no folder".to_owned());
+        let folder = target.parent().ok_or_else(in_no_folder)?;
+        let name = target.file_name().unwrap_or_default().to_string_lossy();
+        let beside = |end: &str| folder.join(format!(".{name}.{}.{end}", std::process::id()));
+        let (new, old) = (beside("fix"), keeps_old.then(|| beside("old")));
+        write_new(&new, file.after, data.permissions()).inspect_err(|error| forget(&new, error))?;
+        let mut written = Self { target, new, old: None };
+        if let Some(old) = old {
+            write_new(&old, file.before, data.permissions()).inspect_err(|error| forget(&old, error))?;
+            written.old = Some(old);
+        }
+        Ok(written)
+    }
+
+    /// Is the text of the file still the one that was read?
+    fn check(&self, file: &Replacement<'_>) -> Result<(), NotReplaced> {
+        match std::fs::read(&self.target)? == file.before.as_bytes() {
+            true => Ok(()),
+            false => Err(NotReplaced::Changed),
+        }
+    }
+
+    /// Puts the old text back. `false`: the file still has the new one.
+    fn put_back(&self, file: &Replacement<'_>, rename: Rename<'_>) -> bool {
+        let is_new = std::fs::read(&self.target).is_ok_and(|text| text == file.after.as_bytes());
+        let old = self.old.as_ref().filter(|_| is_new);
+        old.is_none_or(|old| rename(old, &self.target).is_ok())
+    }
+}
+
+impl Drop for Written {
+    fn drop(&mut self) {
+        for path in self.old.iter().chain([&self.new]) {
+            // Whatever was renamed is not there any more.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Removes what could be written only in part. A file that was there before is not of this program's making.
+fn forget(path: &Path, error: &std::io::Error) {
+    if error.kind() != std::io::ErrorKind::AlreadyExists {
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+/// Writes a file that must not be there, and the folders above it.
+///
+/// # Errors
+/// Something of this name is there, or the system refuses it. Nothing is left of the file then.
+pub fn create(path: &Path, text: &str) -> std::io::Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let written = std::fs::OpenOptions::new().write(true).create_new(true).open(path);
+    let written = written.and_then(|mut file| file.write_all(text.as_bytes()));
+    written.inspect_err(|error| forget(path, error))
+}
+
+/// Writes files that must not be there, in this order, or none of them.
+///
+/// # Errors
+/// As [`create`], with the number of the file that is in the way. Folders that were made for them stay.
+pub fn create_all(files: &[(PathBuf, &str)]) -> Result<(), (usize, std::io::Error)> {
+    for (at, (path, text)) in files.iter().enumerate() {
+        if let Err(error) = create(path, text) {
+            for (made, _) in &files[..at] {
+                let _ = std::fs::remove_file(made);
+            }
+            return Err((at, error));
+        }
+    }
+    Ok(())
 }
 
 fn write_new(path: &Path, text: &str, permissions: std::fs::Permissions) -> std::io::Result<()> {
@@ -78,5 +208,111 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).expect("text"), "new");
         let left = std::fs::read_dir(folder.path()).expect("a folder").count();
         assert_eq!(left, 1, "nothing is left beside it");
+    }
+
+    #[test]
+    fn files_are_created_all_or_none_and_never_overwritten() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [one, two, three] = ["in/1", "in/2", "3"].map(|name| folder.path().join(name));
+        std::fs::write(&three, "theirs").expect("written");
+        let all = [(one.clone(), "one"), (two.clone(), "two"), (three.clone(), "three")];
+        let (at, error) = create_all(&all).expect_err("one is there");
+        assert_eq!((at, error.kind()), (2, std::io::ErrorKind::AlreadyExists));
+        assert!(!one.exists() && !two.exists());
+        assert_eq!(std::fs::read_to_string(&three).expect("text"), "theirs");
+        std::fs::remove_file(&three).expect("removed");
+        // A link that leads nowhere is not followed.
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink("nowhere", &three).expect("a link");
+            assert_eq!(create_all(&all).expect_err("one is there").0, 2);
+            assert!(!folder.path().join("nowhere").exists());
+            std::fs::remove_file(&three).expect("removed");
+        }
+        create_all(&all).expect("written");
+        assert_eq!(std::fs::read_to_string(&two).expect("text"), "two");
+    }
+
+    /// Files that contain `1`, `2`, …, and what `place_all` comes to if the renames with these numbers fail.
+    fn placed(files: usize, failing: &[usize], change: impl FnOnce(&Path)) -> (Result<(), NoneReplaced>, Vec<String>) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let paths: Vec<PathBuf> = (1..=files).map(|at| folder.path().join(format!("{at}.yaml"))).collect();
+        let texts: Vec<(String, String)> = (1..=files).map(|at| (at.to_string(), format!("new {at}"))).collect();
+        for (path, (text, _)) in paths.iter().zip(&texts) {
+            std::fs::write(path, text).expect("written");
+        }
+        change(folder.path());
+        let of = |(path, (before, after)): (&'_ PathBuf, &'_ (String, String))| {
+            (path.clone(), before.clone(), after.clone())
+        };
+        let owned: Vec<_> = paths.iter().zip(&texts).map(of).collect();
+        let all: Vec<Replacement<'_>> = owned
+            .iter()
+            .map(|(path, before, after)| Replacement { path, before, after })
+            .collect();
+        let mut count = 0;
+        let result = place_all(&all, &mut |from, to| {
+            count += 1;
+            match failing.contains(&count) {
+                true => Err(std::io::Error::other("no")),
+                false => std::fs::rename(from, to),
+            }
+        });
+        let left = std::fs::read_dir(folder.path()).expect("a folder").count();
+        assert_eq!(left, files, "nothing is left beside them");
+        let text = |path: &PathBuf| std::fs::read_to_string(path).unwrap_or_else(|_| "a folder".to_owned());
+        (result, paths.iter().map(text).collect())
+    }
+
+    #[test]
+    fn all_files_are_replaced_or_none() {
+        let refused = |at, left: &[usize]| {
+            let why = NotReplaced::Refused("no".to_owned());
+            Err(NoneReplaced {
+                at,
+                why,
+                left: left.to_vec(),
+            })
+        };
+        let none = |_: &Path| {};
+        assert_eq!(
+            placed(3, &[], none),
+            (Ok(()), ["new 1", "new 2", "new 3"].map(str::to_owned).to_vec())
+        );
+        for failing in 1..=3 {
+            let (result, texts) = placed(3, &[failing], none);
+            assert_eq!(result, refused(failing - 1, &[]));
+            assert_eq!(texts, ["1", "2", "3"], "rename {failing}");
+        }
+        let (result, texts) = placed(3, &[3, 4], none);
+        assert_eq!(
+            (result, texts),
+            (refused(2, &[0]), ["new 1", "2", "3"].map(str::to_owned).to_vec())
+        );
+    }
+
+    #[test]
+    fn what_is_in_the_way_of_the_last_file_is_seen_before_the_first_one_is_replaced() {
+        let changed = |folder: &Path| std::fs::write(folder.join("3.yaml"), "theirs").expect("written");
+        let (result, texts) = placed(3, &[1], changed);
+        assert_eq!(result.expect_err("it was changed").why, NotReplaced::Changed);
+        assert_eq!(texts, ["1", "2", "theirs"]);
+        let folder = |folder: &Path| {
+            std::fs::remove_file(folder.join("3.yaml")).expect("removed");
+            std::fs::create_dir(folder.join("3.yaml")).expect("a folder");
+        };
+        let (result, texts) = placed(3, &[1], folder);
+        assert!(
+            matches!(
+                result,
+                Err(NoneReplaced {
+                    at: 2,
+                    why: NotReplaced::Refused(_),
+                    ..
+                })
+            ),
+            "{result:?}"
+        );
+        assert_eq!(texts, ["1", "2", "a folder"]);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ensemble_core::store::{RunId, StoredRun};
@@ -37,8 +38,20 @@ pub struct Settings {
     pub version: &'static str,
     /// Draws an ensemble.
     pub picture: fn(&Ensemble) -> Picture,
+    /// The files of a new ensemble with this name, the ensemble first; `None`: it is not a name.
+    pub starter: fn(&str) -> Option<Vec<NewFile>>,
     /// The checks of files that are not ensembles.
     pub checks: Arc<dyn Checks>,
+}
+
+/// A file of a new ensemble.
+pub struct NewFile {
+    /// Its path below the served folder.
+    pub path: PathBuf,
+    /// Its text.
+    pub text: String,
+    /// Whether several ensembles use it: one that is there stays.
+    pub is_shared: bool,
 }
 
 /// What all requests share.
@@ -47,8 +60,9 @@ pub(crate) struct App {
     pub(crate) runs: RunService,
     pub(crate) version: &'static str,
     pub(crate) picture: fn(&Ensemble) -> Picture,
+    pub(crate) starter: fn(&str) -> Option<Vec<NewFile>>,
     pub(crate) checks: Arc<dyn Checks>,
-    /// Held by whoever replaces a file.
+    /// Held by whoever replaces or creates a file.
     pub(crate) writing: Mutex<()>,
     pub(crate) briefs: tokio::sync::Mutex<Briefs>,
     pub(crate) conversations: Conversations,
@@ -64,6 +78,7 @@ impl App {
             runs: settings.runs,
             version: settings.version,
             picture: settings.picture,
+            starter: settings.starter,
             checks: settings.checks,
             writing: Mutex::default(),
             briefs: tokio::sync::Mutex::default(),

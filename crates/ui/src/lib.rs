@@ -23,6 +23,6 @@ mod server;
 mod token;
 mod view;
 
-pub use app::Settings;
+pub use app::{NewFile, Settings};
 pub use server::Server;
 pub use token::Token;

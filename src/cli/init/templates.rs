@@ -6,8 +6,16 @@ use crate::cli::args::Template;
 const SCHEMA_LINE: &str = "# yaml-language-server: $schema=ensemble.schema.json\n";
 
 impl Template {
+    /// The files below the folder of the project with their texts: the ensemble, and then its scripts.
+    pub(super) fn files(self, name: &str) -> Vec<(String, String)> {
+        let scripts = self.scripts().iter();
+        let scripts = scripts.map(|(script, text)| (format!("ensembles/{name}/{script}"), (*text).to_owned()));
+        let ensemble = (format!("ensembles/{name}.yaml"), self.ensemble(name));
+        std::iter::once(ensemble).chain(scripts).collect()
+    }
+
     /// The text of the ensemble.
-    pub(super) fn ensemble(self, name: &str) -> String {
+    fn ensemble(self, name: &str) -> String {
         let text = match self {
             Self::ReviewLoop => include_str!("../starter/review-loop/ensemble.yaml").replace("NAME", name),
             Self::Chat => include_str!("../starter/chat/ensemble.yaml").replace("NAME", name),
@@ -26,7 +34,7 @@ impl Template {
     }
 
     /// The scripts, and the files that they read, by their names.
-    pub(super) fn scripts(self) -> &'static [(&'static str, &'static str)] {
+    fn scripts(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::ReviewLoop => &[("reviewer.rhai", include_str!("../starter/review-loop/reviewer.rhai"))],
             Self::Chat => &[("companion.rhai", include_str!("../starter/chat/companion.rhai"))],

@@ -70,6 +70,19 @@ pub enum Command {
         /// The condition; `None`: it is removed.
         condition: Option<String>,
     },
+    /// Sets a key of a dependency, or removes it where the value is what holds without it.
+    SetKey {
+        /// The agent that listens.
+        agent: String,
+        /// The number of the dependency, as for a condition.
+        at: usize,
+        /// The agent to which it listens.
+        to: String,
+        /// `feedback`, `on`, `wait_for` or `max_executions`.
+        key: String,
+        /// The value; of `max_executions`, `null` means no limit.
+        value: Value,
+    },
     /// Removes a dependency.
     Disconnect {
         /// The agent that listens.

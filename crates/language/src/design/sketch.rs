@@ -31,6 +31,12 @@ pub struct SketchedDependency {
     pub condition: Option<Arc<str>>,
     /// Whether it is not needed at first.
     pub feedback: bool,
+    /// `on`, as it is written.
+    pub on: Option<Arc<str>>,
+    /// `wait_for`, as it is written.
+    pub wait_for: Option<Arc<str>>,
+    /// `max_executions`, as it is written.
+    pub max_executions: Option<Arc<str>>,
     /// The bytes of that agent's name.
     pub span: Span,
 }
@@ -61,14 +67,14 @@ fn dependency(node: &Node) -> Option<SketchedDependency> {
         Some(name) => name,
         None => node,
     };
-    let condition = node.get("condition").and_then(Node::written);
+    let written = |key: &str| node.get(key).and_then(Node::written).cloned();
     Some(SketchedDependency {
         to: name.text()?.clone(),
-        condition: condition.cloned(),
-        feedback: node
-            .get("feedback")
-            .and_then(Node::written)
-            .is_some_and(|text| &**text == "true"),
+        condition: written("condition"),
+        feedback: written("feedback").is_some_and(|text| &*text == "true"),
+        on: written("on"),
+        wait_for: written("wait_for"),
+        max_executions: written("max_executions"),
         span: name.span,
     })
 }

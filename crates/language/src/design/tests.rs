@@ -50,6 +50,16 @@ fn condition(agent: &str, at: usize, to: &str, condition: Option<&str>) -> Comma
     }
 }
 
+fn key(agent: &str, at: usize, to: &str, key: &str, value: impl Into<Value>) -> Command {
+    Command::SetKey {
+        agent: agent.to_owned(),
+        at,
+        to: to.to_owned(),
+        key: key.to_owned(),
+        value: value.into(),
+    }
+}
+
 fn disconnect(agent: &str, at: usize, to: &str) -> Command {
     Command::Disconnect {
         agent: agent.to_owned(),
@@ -168,6 +178,15 @@ fn command() -> impl Strategy<Value = Command> {
         "a, b",
     ];
     let text = || prop::option::of(prop::sample::select(conditions.clone()));
+    let keys: Vec<(&str, Value)> = vec![
+        ("feedback", true.into()),
+        ("feedback", false.into()),
+        ("on", "failure".into()),
+        ("on", "success".into()),
+        ("wait_for", "nothing".into()),
+        ("max_executions", 3.into()),
+        ("max_executions", Value::Null),
+    ];
     prop_oneof![
         (
             agent(),
@@ -185,6 +204,8 @@ fn command() -> impl Strategy<Value = Command> {
         (agent(), agent(), text(), any::<bool>())
             .prop_map(|(agent, to, text, feedback)| connect(agent, to, text, feedback)),
         (agent(), 0_usize..3, agent(), text()).prop_map(|(agent, at, to, text)| condition(agent, at, to, text)),
+        (agent(), 0_usize..3, agent(), prop::sample::select(keys))
+            .prop_map(|(agent, at, to, (name, value))| key(agent, at, to, name, value)),
         (agent(), 0_usize..3, agent()).prop_map(|(agent, at, to)| disconnect(agent, at, to)),
     ]
 }
@@ -215,6 +236,7 @@ fn touched(command: &Command) -> Vec<&str> {
         Command::RemoveAgent { agent }
         | Command::Connect { agent, .. }
         | Command::SetCondition { agent, .. }
+        | Command::SetKey { agent, .. }
         | Command::Disconnect { agent, .. } => vec![agent],
     }
 }
@@ -269,6 +291,14 @@ proptest! {
                     let wanted = condition.as_deref().map_or(Value::Null, |text| text.trim().into());
                     prop_assert!(items.any(|item| item["agent_name"] == to.as_str() && item["condition"] == wanted));
                 }
+                Command::SetKey { agent, to, key, value, .. } => {
+                    let agents = after["agents"].as_array().expect("agents");
+                    let agent = agents.iter().find(|one| one["name"] == agent.as_str()).expect("the agent");
+                    let is_default = [Value::Null, false.into(), "success".into()].contains(value);
+                    let wanted = if is_default { Value::Null } else { value.clone() };
+                    let mut items = agent["dependencies"].as_array().into_iter().flatten();
+                    prop_assert!(items.any(|item| item["agent_name"] == to.as_str() && item[key] == wanted));
+                }
                 _ => {}
             }
             prop_assert_eq!(applied(&new, &inverse(&now, &fix)), now.as_str());
@@ -294,6 +324,9 @@ fn edits_that_make_sense_are_made() {
                     condition("c", 0, "a", Some("output.m")),
                     condition("c", 1, "b", Some("not output.n")),
                     condition("b", 0, "a", Some("true")),
+                    key("b", 0, "a", "feedback", true),
+                    key("c", 0, "a", "on", "any"),
+                    key("c", 1, "b", "max_executions", 2),
                     disconnect("b", 0, "a"),
                     disconnect("c", 1, "b"),
                     connect("b", "c", None, false),

@@ -72,6 +72,16 @@ pub(super) fn of(command: &Command, before: &Value) -> Result<Wish, String> {
             let does = if condition.is_some() { "set" } else { "remove" };
             format!("{does} the condition with which `{agent}` listens to `{to}`")
         }
+        Command::SetKey {
+            agent,
+            at,
+            to,
+            key,
+            value,
+        } => {
+            draft.set_key(agent, *at, to, key, value)?;
+            format!("set `{key}` of the dependency of `{agent}` on `{to}`")
+        }
         Command::Disconnect { agent, at, to } => {
             let place = draft.dependency(agent, *at, to)?;
             draft.remove_dependency(&place);
@@ -249,14 +259,43 @@ impl Draft {
             }
             (true, true, None) => self.remove(&route.key("condition")),
             (_, _, None) => return Err(format!("`{agent}` listens to `{to}` without a condition")),
-            (false, _, Some(new)) => self.lengthen(&place, to, new),
+            (false, _, Some(new)) => self.lengthen(&place, dependency(to, Some(new), false)),
         }
         Ok(())
     }
 
-    /// Writes a dependency that is only a name as one with a condition.
-    fn lengthen(&mut self, place: &Place, to: &str, condition: &str) {
-        let new = dependency(to, Some(condition), false);
+    /// Sets one of the other keys; a value that holds without the key is not written.
+    fn set_key(&mut self, agent: &str, at: usize, to: &str, key: &str, value: &Value) -> Result<(), String> {
+        let place = self.dependency(agent, at, to)?;
+        let default = default_of(key, value)?;
+        let route = place.route();
+        let now = self.item(&place).get(key).cloned();
+        if now.as_ref().unwrap_or(&default) == value {
+            return Err(format!(
+                "`{key}` of the dependency of `{agent}` on `{to}` is so already"
+            ));
+        }
+        match (self.item(&place).is_object(), now, *value == default) {
+            (true, Some(_), true) => self.remove(&route.key(key)),
+            (true, Some(_), false) => {
+                self.item_mut(&place)[key] = value.clone();
+                self.steps.push(Step::Replace(route.key(key), value.clone()));
+            }
+            (true, None, _) => {
+                self.item_mut(&place)[key] = value.clone();
+                self.steps.push(Step::Add(route, key.to_owned(), value.clone()));
+            }
+            (false, _, _) => {
+                let mut new = dependency(to, None, false);
+                new[key] = value.clone();
+                self.lengthen(&place, new);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a dependency that is only a name as a map.
+    fn lengthen(&mut self, place: &Place, new: Value) {
         let agent = &mut self.after["agents"][place.agent];
         let is_alone = agent[place.list].as_array().is_some_and(|items| items.len() == 1);
         let has_list = agent.get("dependencies").is_some();
@@ -387,6 +426,33 @@ fn dependency(to: &str, condition: Option<&str>, feedback: bool) -> Value {
     entries.extend(condition.map(|condition| ("condition".to_owned(), condition.into())));
     entries.extend(feedback.then(|| ("feedback".to_owned(), true.into())));
     Value::Object(entries)
+}
+
+/// What holds without the key, if the value is one that the key can have.
+fn default_of(key: &str, value: &Value) -> Result<Value, String> {
+    let (words, default) = match key {
+        "feedback" if value.is_boolean() => return Ok(false.into()),
+        "max_executions"
+            if value.is_null()
+                || value
+                    .as_u64()
+                    .is_some_and(|most| (1..=u64::from(u32::MAX)).contains(&most)) =>
+        {
+            return Ok(Value::Null);
+        }
+        "feedback" => (&["true", "false"][..], ""),
+        "max_executions" => (&["a whole number from 1 on"][..], ""),
+        "on" => (&["success", "failure", "any"][..], "success"),
+        "wait_for" => (&["update", "settled", "nothing"][..], "update"),
+        _ => return Err(format!("`{key}` of a dependency is not set here; change the text")),
+    };
+    match value
+        .as_str()
+        .is_some_and(|value| !default.is_empty() && words.contains(&value))
+    {
+        true => Ok(default.into()),
+        false => Err(format!("`{key}` is {}, not {value}", words.join(" or "))),
+    }
 }
 
 /// Whether the text can be the name of an agent.

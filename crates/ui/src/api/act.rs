@@ -11,10 +11,9 @@ use ensemble_runs::{EnsembleRef, ReadyFork, RunOptions};
 use serde_json::{Value, json};
 
 use crate::app::App;
+use crate::conversations::BY_PAGE;
 use crate::reply::Failure;
 
-/// Who cancels, as the record tells it.
-const CLIENT: &str = "the page";
 /// How long a run that was resumed may take to ask again.
 const ASKING: Duration = Duration::from_secs(20);
 
@@ -111,7 +110,7 @@ pub(super) async fn permit(app: &App, given: &Value) -> Result<Value, Failure> {
 /// Stops a run that goes on here: `{id}`.
 pub(super) async fn cancel(app: &App, given: &Value) -> Result<Value, Failure> {
     let (id, runs) = (id_of(given)?, app.runs.clone());
-    app.driving(async move { runs.cancel(&id, CLIENT).await.map_err(Failure::from) })
+    app.driving(async move { runs.cancel(&id, BY_PAGE).await.map_err(Failure::from) })
         .await?;
     Ok(json!({}))
 }

@@ -1,10 +1,16 @@
 //! The ensembles that can be started by name, with what a form needs.
 
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use ensemble_language::cases::is_test_file;
 use ensemble_language::diagnostic::Severity;
 use ensemble_language::ensemble::{Ensemble, Input};
 use ensemble_language::loader::load;
+use ensemble_lsp::analysis::tested_by;
 use ensemble_runs::around::Folder;
 use ensemble_runs::prepare::examine;
+use ensemble_runs::project::Project;
 use serde_json::{Value, json};
 
 use crate::app::App;
@@ -12,7 +18,9 @@ use crate::app::App;
 /// All ensembles of the project.
 pub(super) fn list(app: &App) -> Value {
     let project = app.runs.runs().project();
-    let listed = project.named_files().into_iter().filter_map(|(name, path)| {
+    let files = project.named_files();
+    let tests = tests(project, &files);
+    let listed = files.into_iter().filter_map(|(name, path)| {
         let loaded = load(&project.read(&path).ok()?);
         if !loaded.is_ensemble() {
             return None;
@@ -25,9 +33,24 @@ pub(super) fn list(app: &App) -> Value {
         document["file"] = path.display().to_string().into();
         document["editable"] = project.holds(&path).into();
         document["errors"] = json!(errors);
+        document["tests"] = json!(tests.get(&project.folder.join(&path)).unwrap_or(&Vec::new()));
         Some(document)
     });
     listed.collect()
+}
+
+/// The test files that can be edited, by the ensembles that they test.
+fn tests(project: &Project, files: &[(String, PathBuf)]) -> HashMap<PathBuf, Vec<String>> {
+    let mut tests: HashMap<PathBuf, Vec<String>> = HashMap::new();
+    let is_one = |path: &PathBuf| is_test_file(&path.to_string_lossy()) && project.holds(path);
+    for (_, path) in files.iter().filter(|(_, path)| is_one(path)) {
+        let text = project.read(path).ok();
+        let tested = text.and_then(|text| tested_by(text.text(), &project.folder.join(path)));
+        if let Some(ensemble) = tested {
+            tests.entry(ensemble).or_default().push(path.display().to_string());
+        }
+    }
+    tests
 }
 
 /// What a form shows.

@@ -1,16 +1,15 @@
 //! What a chat program asks, in OpenAI's form.
 
-use ensemble_language::data::digest;
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use crate::conversations::Messages;
 use crate::reply::Failure;
 
 /// A request.
 #[derive(Clone)]
 pub(super) struct Asked {
     pub(super) model: String,
-    /// Roles and texts, without instructions for a model: an ensemble has its own.
-    messages: Vec<(String, String)>,
+    pub(super) messages: Messages,
     pub(super) is_streamed: bool,
     pub(super) wants_usage: bool,
 }
@@ -26,11 +25,11 @@ impl Asked {
         let list = given["messages"]
             .as_array()
             .ok_or_else(|| Failure::wrong("`messages` is missing"))?;
-        let mut messages = Vec::new();
+        let mut messages = Messages::default();
         for message in list {
             match message["role"].as_str() {
                 Some("system" | "developer") => {}
-                Some(role @ ("user" | "assistant")) => messages.push((role.to_owned(), text(&message["content"])?)),
+                Some(role @ ("user" | "assistant")) => messages.push(role == "user", text(&message["content"])?),
                 other => {
                     return Err(Failure::wrong(format!(
                         "a message has the role `{}`",
@@ -39,9 +38,8 @@ impl Asked {
                 }
             }
         }
-        match messages.last() {
-            Some((role, _)) if role == "user" => {}
-            _ => return Err(Failure::wrong("the last message is not of the user")),
+        if !messages.end_with_user() {
+            return Err(Failure::wrong("the last message is not of the user"));
         }
         Ok(Self {
             model: model.to_owned(),
@@ -49,39 +47,6 @@ impl Asked {
             is_streamed: given["stream"].as_bool().unwrap_or_default(),
             wants_usage: given["stream_options"]["include_usage"].as_bool().unwrap_or_default(),
         })
-    }
-
-    /// The last message.
-    pub(super) fn last(&self) -> &str {
-        self.messages.last().map_or("", |(_, text)| text)
-    }
-
-    /// The messages before the last one; `None`: there are none.
-    pub(super) fn before(&self) -> Option<String> {
-        let before = &self.messages[..self.messages.len() - 1];
-        (!before.is_empty()).then(|| self.named(before))
-    }
-
-    /// All messages, and the reply to them.
-    pub(super) fn with_reply(&self, reply: &str) -> String {
-        let mut messages = self.messages.clone();
-        messages.push(("assistant".to_owned(), reply.to_owned()));
-        self.named(&messages)
-    }
-
-    fn named(&self, messages: &[(String, String)]) -> String {
-        digest(&json!([self.model, messages]).to_string())
-    }
-
-    /// What a new run has as its input: the message, or all messages where the server knows no run for those before.
-    pub(super) fn as_input(&self) -> String {
-        match self.messages.as_slice() {
-            [(_, only)] => only.clone(),
-            all => {
-                let lines: Vec<String> = all.iter().map(|(role, text)| format!("{role}: {text}")).collect();
-                lines.join("\n\n")
-            }
-        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! `/v1/chat/completions`: each ensemble is a model, for any program that speaks to models.
 //!
-//! A conversation is a run. The server remembers to which run the messages so far belong; messages that it does not know, for
-//! example after it was started again, begin a new run that has them as its input.
+//! A conversation is a run, which is found by the messages. Messages that belong to no run begin a new one that has them as its
+//! input.
 
 mod asked;
 mod said;

@@ -10,12 +10,13 @@ use ensemble_language::ensemble::AgentKind;
 use ensemble_runs::service::{Follow, RunService};
 use ensemble_runs::{EnsembleRef, LivePiece, Piece, RunEventKind, RunOptions};
 use hyper::StatusCode;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::asked::Asked;
 use super::said::{End, Said, Talking};
 use crate::app::App;
+use crate::conversations::{Found, Place, is_reply, permits, reply_of, used};
 use crate::reply::Failure;
 
 /// Begins a run or goes on with that of the conversation, and sends what is said. The run goes on if nobody listens.
@@ -25,42 +26,96 @@ pub(super) async fn talk(
     file: String,
     said: UnboundedSender<Said>,
 ) -> Result<Talking, Failure> {
-    let known = asked.before().and_then(|before| app.conversations.find(&before));
-    let runs = app.runs.clone();
-    let (run, from) = match known {
-        Some(run) => {
-            let from = runs.summary(&run).await.map_err(Failure::from)?.records;
-            let (last, continued) = (asked.last().to_owned(), run.clone());
-            app.driving(async move { go_on(&runs, &continued, &last).await })
-                .await?;
-            (run, from)
-        }
-        None => {
-            let options = RunOptions::default().input(asked.as_input());
-            let begun = async move {
-                runs.start(EnsembleRef::file(file), options)
-                    .await
-                    .map_err(Failure::from)
-            };
-            (app.driving(begun).await?, 0)
-        }
-    };
+    let Begun { run, from, used, heard } = begin(&app, &asked, file).await?;
     let begun = app.runs.summary(&run).await.map_err(Failure::from)?.last_at;
-    let follow = app.runs.follow(&run, from).await;
-    let follow = follow.map_err(|error| Failure::missing(error.to_string()))?;
     let voice = voice(&app, &run).await;
     let listening = Listening {
         app,
         asked,
         run: run.clone(),
         voice,
-        usage: Usage::default(),
+        usage: used,
     };
     tokio::spawn(async move {
-        let end = listening.until_end(follow, &said).await;
+        let end = listening.listen(from, heard, &said).await;
         let _nobody_listens = said.send(end.map_or_else(Said::Failed, Said::End));
     });
     Ok(Talking { run, from, begun })
+}
+
+/// The run that will answer.
+struct Begun {
+    run: RunId,
+    /// The first record of the answer.
+    from: u64,
+    /// What the answer has used before that record.
+    used: Usage,
+    /// The run was cut short, and this is what the client has heard last: the message answers it, or comes after its reply.
+    heard: Option<String>,
+}
+
+impl Begun {
+    fn at(run: RunId, from: u64) -> Self {
+        Self {
+            run,
+            from,
+            used: Usage::default(),
+            heard: None,
+        }
+    }
+}
+
+/// Begins a run, or has that of the conversation go on.
+async fn begin(app: &App, asked: &Asked, file: String) -> Result<Begun, Failure> {
+    let (runs, last) = (app.runs.clone(), asked.messages.last().to_owned());
+    let remembered = app.conversations.remembered(&asked.model, &asked.messages);
+    let is_asking = |run: &RunId| {
+        let (questions, permissions) = runs.waiting(run);
+        !questions.is_empty() || !permissions.is_empty()
+    };
+    let is_answer = remembered.as_ref().is_some_and(is_asking);
+    if !is_answer {
+        let conversations = &app.conversations;
+        let found = conversations.recorded(&runs, &asked.model, &file, &asked.messages);
+        if let Some(found) = found.await? {
+            return take_up(app, found, last).await;
+        }
+    }
+    if let Some(run) = remembered {
+        let from = runs.summary(&run).await.map_err(Failure::from)?.records;
+        let continued = run.clone();
+        app.driving(async move { go_on(&runs, &continued, &last).await })
+            .await?;
+        return Ok(Begun::at(run, from));
+    }
+    let options = RunOptions::default().input(asked.messages.as_input());
+    let begun = async move {
+        let begun = runs.start(EnsembleRef::file(file), options).await;
+        begun.map_err(Failure::from)
+    };
+    Ok(Begun::at(app.driving(begun).await?, 0))
+}
+
+/// Has a run go on that was found in the records.
+async fn take_up(app: &App, found: Found, last: String) -> Result<Begun, Failure> {
+    let (runs, run) = (app.runs.clone(), found.run.clone());
+    app.driving(async move {
+        if found.is_cut {
+            runs.resume(&run, RunOptions::default()).await?;
+        } else if found.place == Place::Replied {
+            runs.continue_with(&run, last, Context::default(), RunOptions::default())
+                .await?;
+        }
+        let Found {
+            run, place, from, used, ..
+        } = found;
+        let heard = match place {
+            Place::Heard(text) => Some(text),
+            Place::Replied | Place::Unanswered => None,
+        };
+        Ok(Begun { run, from, used, heard })
+    })
+    .await
 }
 
 /// Answers what the run asks, or adds a message to it.
@@ -70,14 +125,19 @@ async fn go_on(runs: &RunService, run: &RunId, text: &str) -> Result<(), Failure
         return runs.answer(run, &question.agent, text).await.map_err(Failure::from);
     }
     if let Some(wanted) = permissions.first() {
-        let decision = match text.trim().to_lowercase().as_str() {
-            "yes" | "y" => Decision::Once,
-            _ => Decision::Denied,
-        };
-        return runs.permit(run, &wanted.call, decision).await.map_err(Failure::from);
+        return permit(runs, run, wanted, text).await;
     }
     let continued = runs.continue_with(run, text, Context::default(), RunOptions::default());
     continued.await.map_err(Failure::from)
+}
+
+async fn permit(runs: &RunService, run: &RunId, wanted: &PermissionRequest, text: &str) -> Result<(), Failure> {
+    let decision = if permits(text) {
+        Decision::Once
+    } else {
+        Decision::Denied
+    };
+    runs.permit(run, &wanted.call, decision).await.map_err(Failure::from)
 }
 
 /// The agent whose text is the reply while it arrives: the only one to which no other listens, if it is a model.
@@ -102,6 +162,55 @@ struct Listening {
 }
 
 impl Listening {
+    /// Listens from that record on. `heard`: see [`Begun`].
+    async fn listen(
+        mut self,
+        mut from: u64,
+        heard: Option<String>,
+        said: &UnboundedSender<Said>,
+    ) -> Result<End, Failure> {
+        if let Some(heard) = heard {
+            from = self.say_after(from, &heard).await?;
+        }
+        let follow = self.app.runs.follow(&self.run, from).await.map_err(missing)?;
+        self.until_end(follow, said).await
+    }
+
+    /// Waits until the run asks again what the client has heard, and answers it; or until its end, and adds the message. Where it asks
+    /// something else, that is the reply. The record from which the reply is to be followed.
+    async fn say_after(&mut self, from: u64, heard: &str) -> Result<u64, Failure> {
+        let (runs, run) = (self.app.runs.clone(), self.run.clone());
+        let last = self.asked.messages.last().to_owned();
+        let mut follow = runs.follow(&run, from).await.map_err(missing)?;
+        while let Some(next) = follow.next().await.map_err(|error| Failure::gone(error.to_string()))? {
+            match next.kind {
+                RunEventKind::Asked(question) if question_text(&question) == heard => {
+                    let answered =
+                        async move { runs.answer(&run, &question.agent, &last).await.map_err(Failure::from) };
+                    self.app.driving(answered).await?;
+                    return Ok(from);
+                }
+                RunEventKind::PermissionRequested(wanted) if permission_text(&wanted) == heard => {
+                    let decided = async move { permit(&runs, &run, &wanted, &last).await };
+                    self.app.driving(decided).await?;
+                    return Ok(from);
+                }
+                RunEventKind::Asked(_) | RunEventKind::PermissionRequested(_) => return Ok(from),
+                RunEventKind::Committed(record)
+                    if next.run == self.run && matches!(record.event, Event::RunEnded(_)) =>
+                {
+                    runs.ended(&run).await;
+                    self.usage = Usage::default();
+                    let added = async move { go_on(&runs, &run, &last).await };
+                    self.app.driving(added).await?;
+                    return Ok(record.seq + 1);
+                }
+                RunEventKind::Committed(_) | RunEventKind::Live(_) => {}
+            }
+        }
+        Err(Failure::gone("the run was stopped"))
+    }
+
     async fn until_end(mut self, mut follow: Follow, said: &UnboundedSender<Said>) -> Result<End, Failure> {
         loop {
             let next = follow.next().await.map_err(|error| Failure::gone(error.to_string()))?;
@@ -133,13 +242,7 @@ impl Listening {
     }
 
     fn add_up(&mut self, event: &Event) {
-        let used = match event {
-            Event::ExecutionFinished(finished) => finished.usage,
-            Event::AttemptFailed(failed) => failed.usage,
-            Event::PartEnded(part) => part.usage,
-            _ => None,
-        };
-        if let Some(used) = used {
+        if let Some(used) = used(event) {
             self.usage = self.usage + used;
         }
     }
@@ -147,7 +250,7 @@ impl Listening {
     async fn ended(self, ended: &RunEnded) -> Result<End, Failure> {
         let finish = match ended.completion_reason {
             CompletionReason::Completed => "stop",
-            reason if reason.is_limit() => "length",
+            reason if is_reply(reason) => "length",
             reason => {
                 let detail = ended.detail.as_deref().map(|detail| format!(": {detail}"));
                 let message = format!("run {} ended as {reason}{}", self.run, detail.unwrap_or_default());
@@ -157,16 +260,13 @@ impl Listening {
         // The next message must find the run closed.
         self.app.runs.ended(&self.run).await;
         let state = self.app.runs.recorded(&self.run).await.map_err(Failure::from)?.state;
-        let result = state.run_value().map(|result| spoken(&json!(result.value)));
-        let last = state.history().filter(|entry| entry.success()).last();
-        let last = || last.map(|entry| spoken(&entry.output_data())).unwrap_or_default();
-        let text = result.unwrap_or_else(last);
-        Ok(self.end(text, finish))
+        Ok(self.end(reply_of(&state), finish))
     }
 
     /// The next message of this conversation belongs to this run.
     fn end(self, text: String, finish: &'static str) -> End {
-        self.app.conversations.remember(self.asked.with_reply(&text), &self.run);
+        let Asked { model, messages, .. } = &self.asked;
+        self.app.conversations.remember(model, messages, &text, &self.run);
         End {
             text,
             finish,
@@ -175,10 +275,8 @@ impl Listening {
     }
 }
 
-/// The text of an output: its response, or the value itself.
-fn spoken(output: &Value) -> String {
-    let text = output.get("response").unwrap_or(output).as_str();
-    text.map_or_else(|| output.to_string(), str::to_owned)
+fn missing(error: impl std::fmt::Display) -> Failure {
+    Failure::missing(error.to_string())
 }
 
 fn question_text(asked: &Question) -> String {

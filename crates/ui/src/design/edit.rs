@@ -23,7 +23,15 @@ use crate::reply::Failure;
 pub(super) fn agents(source: &Source, units: &Units<'_>) -> Value {
     let sketched = design::sketch(source).into_iter().map(|agent| {
         let dependencies = agent.dependencies.iter().map(|one| {
-            json!({"to": one.to, "condition": one.condition, "feedback": one.feedback, "at": units.range(one.span)})
+            json!({
+                "to": one.to,
+                "condition": one.condition,
+                "feedback": one.feedback,
+                "on": one.on,
+                "wait_for": one.wait_for,
+                "max_executions": one.max_executions,
+                "at": units.range(one.span),
+            })
         });
         json!({
             "name": agent.name,

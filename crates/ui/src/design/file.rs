@@ -1,4 +1,4 @@
-//! The files of ensembles: read, and replaced if they are as the page has read them.
+//! The files of ensembles, and test files: read, and replaced if they are as the page has read them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use ensemble_language::loader::load;
 use ensemble_language::source::Source;
 use ensemble_lsp::analysis::rename::in_other;
 use ensemble_runs::project::{Project, read_source};
-use ensemble_runs::replaced::{NotReplaced, replace};
+use ensemble_runs::replaced::{NotReplaced, Replacement, replace_all};
 use hyper::StatusCode;
 use serde_json::{Value, json};
 use sha2::Digest as _;
@@ -73,10 +73,15 @@ pub(super) fn open(app: &App, file: &str) -> Result<Open, Failure> {
         );
         return Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", told));
     }
-    match load(&disk).is_ensemble() {
+    match is_edited(&path, &disk) {
         true => Ok(Open { path, disk }),
-        false => Err(Failure::missing(format!("`{file}` is no ensemble"))),
+        false => Err(Failure::missing(format!("`{file}` is no ensemble and no test file"))),
     }
+}
+
+/// Is a file with this path and this text edited here?
+pub(super) fn is_edited(path: &Path, text: &Source) -> bool {
+    is_test_file(&path.to_string_lossy()) || load(text).is_ensemble()
 }
 
 /// A text that stands in a file of the list, or will: `{file, text}`.
@@ -87,8 +92,8 @@ pub(super) fn given_text(app: &App, given: &Value) -> Result<(PathBuf, Arc<str>)
 
 /// Replaces the file by the text of the page, if it still has the digest: `{file, text, digest, scripts}`.
 ///
-/// `scripts` are those in which an agent has got another name: `{file, digest, names: [[old, new, is_stored], …]}`. They are
-/// written before the ensemble, and nothing is written if one of them has changed. The answer is `{digest, scripts: {file: digest}}`.
+/// `scripts` are those in which an agent has got another name: `{file, digest, names: [[old, new, is_stored], …]}`. Either all
+/// files are written or none, and none if one of them has changed. The answer is `{digest, scripts: {file: digest}}`.
 pub(super) fn save(app: &App, given: &Value) -> Result<Value, Failure> {
     let (file, page) = (wanted(given, "file")?, wanted(given, "text")?);
     let _one_at_a_time = app.writing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -103,7 +108,7 @@ pub(super) fn save(app: &App, given: &Value) -> Result<Value, Failure> {
         return Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", told));
     }
     let source = Source::new(open.disk.name(), text.as_str());
-    if !load(&source).is_ensemble() {
+    if !is_edited(&open.path, &source) {
         let told = "this is no ensemble any more: it has no list `agents`, and the page would not find it again";
         return Err(Failure::wrong(told));
     }
@@ -111,14 +116,18 @@ pub(super) fn save(app: &App, given: &Value) -> Result<Value, Failure> {
     let scripts = given["scripts"].as_array().into_iter().flatten();
     let scripts = scripts.map(|script| renamed(project, script));
     let scripts = scripts.collect::<Result<Vec<_>, _>>()?;
-    let mut digests = serde_json::Map::new();
-    for (path, before, after) in scripts {
-        put(project, &path, &before, &after)?;
-        digests.insert(path.display().to_string(), digest(&after).into());
+    let mut files: Vec<(PathBuf, &str, &str)> = Vec::new();
+    for (path, before, after) in &scripts {
+        files.push((path.clone(), before, after));
     }
     if *text != **disk {
-        put(project, &open.path, disk, &text)?;
+        files.push((open.path, disk, &text));
     }
+    put(project, &files)?;
+    let digests = scripts
+        .iter()
+        .map(|(path, _, after)| (path.display().to_string(), digest(after).into()));
+    let digests: serde_json::Map<_, _> = digests.collect();
     Ok(json!({"digest": digest(&text), "scripts": digests}))
 }
 
@@ -146,12 +155,27 @@ fn renamed(project: &Project, given: &Value) -> Result<(PathBuf, String, String)
     Ok((path, before, after))
 }
 
-fn put(project: &Project, path: &Path, before: &str, after: &str) -> Result<(), Failure> {
-    let shown = path.display();
-    replace(&project.folder.join(path), before, after).map_err(|why| match why {
-        NotReplaced::Changed => changed(&shown.to_string()),
-        NotReplaced::ReadOnly => forbidden(format!("`{shown}` is read-only")),
-        NotReplaced::Refused(why) => Failure::gone(format!("`{shown}` cannot be written: {why}")),
+/// Replaces all files, or none: each with its path, its text, and its new text.
+fn put(project: &Project, files: &[(PathBuf, &str, &str)]) -> Result<(), Failure> {
+    let paths: Vec<PathBuf> = files.iter().map(|(path, ..)| project.folder.join(path)).collect();
+    let replacements: Vec<Replacement<'_>> = files
+        .iter()
+        .zip(&paths)
+        .map(|((_, before, after), path)| Replacement { path, before, after })
+        .collect();
+    replace_all(&replacements).map_err(|none| {
+        let shown = |at: usize| files[at].0.display().to_string();
+        let file = shown(none.at);
+        let mut failure = match none.why {
+            NotReplaced::Changed => changed(&file),
+            NotReplaced::ReadOnly => forbidden(format!("`{file}` is read-only")),
+            NotReplaced::Refused(why) => Failure::gone(format!("`{file}` cannot be written: {why}")),
+        };
+        if !none.left.is_empty() {
+            let left: Vec<String> = none.left.into_iter().map(shown).collect();
+            failure.message += &format!("; these files have their new texts already: {}", left.join(", "));
+        }
+        failure
     })
 }
 
@@ -163,6 +187,6 @@ fn changed(file: &str) -> Failure {
     )
 }
 
-fn forbidden(message: String) -> Failure {
+pub(super) fn forbidden(message: String) -> Failure {
     Failure::new(StatusCode::FORBIDDEN, "forbidden", message)
 }

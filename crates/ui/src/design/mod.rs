@@ -3,13 +3,14 @@
 //! A text that is open belongs to the page, which sends it whole; the server keeps none. The page's text has no byte order
 //! mark and ends its lines with `\n` ([`ends`]). Work that takes time is done apart from the thread that serves.
 //!
-//! **Invariant:** only ensembles that are listed and stand inside the served folder are read and written, and a file is
-//! written only if it is as the page has read it.
+//! **Invariant:** only ensembles that are listed, and test files beside them, are read and written, and only inside the served
+//! folder. A file is written only if it is as the page has read it, or is created where none was.
 
 mod edit;
 mod ends;
 mod examine;
 mod file;
+mod new;
 mod units;
 mod watch;
 
@@ -41,6 +42,7 @@ pub(crate) async fn act(app: &Arc<App>, path: &str, given: &Value) -> Result<Opt
         "/api/design/examine" => reply::json(&apart(app, move |app| examine::examine(app, &given)).await?),
         "/api/design/graph" => reply::picture(apart(app, move |app| examine::graph(app, &given)).await?),
         "/api/design/edit" => reply::json(&apart(app, move |app| edit::edit(app, &given)).await?),
+        "/api/design/new" => reply::json(&apart(app, move |app| new::ensemble(app, &given)).await?),
         "/api/design/save" => reply::json(&apart(app, move |app| file::save(app, &given)).await?),
         _ => return Ok(None),
     }))

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use ensemble_language::loader::load;
 use ensemble_runs::project::Project;
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -26,7 +25,7 @@ const ANYWAY: u32 = 8;
 type Seen = Option<(Option<SystemTime>, u64)>;
 
 /// `file` with `{text, digest}`, at once and after each change; `gone` while there is no such file, it cannot be read, or it is no
-/// ensemble.
+/// ensemble and no test file.
 pub(super) async fn events(app: &Arc<App>, name: String) -> Result<Reply, Failure> {
     let path = {
         let name = name.clone();
@@ -86,7 +85,7 @@ fn look(
         return None;
     }
     let read = project.read(path).ok();
-    let read = read.filter(|source| project.holds(path) && load(source).is_ensemble());
+    let read = read.filter(|source| project.holds(path) && file::is_edited(path, source));
     Some(match read {
         Some(source) => {
             let state = file::state(source.text());

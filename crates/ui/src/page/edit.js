@@ -40,9 +40,12 @@ function since(wanted, written, digests) {
 }
 
 class Designer {
-  constructor(name, file) {
-    Object.assign(this, { name, file, saved: '', digest: '', found: { text: null, findings: [], agents: [] }, chosen: null, picks: null, outside: null, mine: null, timer: 0, asked: 0, isSaving: false, isNews: false, isGone: false });
-    this.editor = new Editor({ label: `Text of ${name}`, describedby: 'keys', changed: () => this.changed(), save: () => this.save.click() });
+  /** `tests`: the test files of the ensemble. One of them can be the file; it has no graph. */
+  constructor(name, file, tests) {
+    const hasGraph = !tests.includes(file);
+    const title = hasGraph ? name : file.split('/').at(-1);
+    Object.assign(this, { name, file, hasGraph, title, saved: '', digest: '', found: { text: null, findings: [], agents: [] }, chosen: null, picks: null, outside: null, mine: null, timer: 0, asked: 0, isSaving: false, isNews: false, isGone: false });
+    this.editor = new Editor({ label: `Text of ${title}`, describedby: 'keys', changed: () => this.changed(), save: () => this.save.click() });
     this.save = button('Save', () => this.write(), { class: 'first' });
     this.undo = h('button', { type: 'button', onclick: () => this.editor.step(true) }, 'Undo');
     this.redo = h('button', { type: 'button', onclick: () => this.editor.step(false) }, 'Redo');
@@ -53,14 +56,20 @@ class Designer {
     this.graph = h('div', { class: 'graph', tabindex: '0', role: 'region', 'aria-label': 'Graph' });
     this.picking = h('p', { class: 'picking', role: 'status' });
     this.panel = h('div', { class: 'design-panel' });
+    const own = `#/edit/${encodeURIComponent(name)}`;
+    const others = [
+      !hasGraph && h('a', { href: own }, name),
+      tests.filter(test => test !== file).map(test => h('a', { href: `${own}/${encodeURIComponent(test)}` }, test.split('/').at(-1))),
+      hasGraph && h('a', { href: `#/new/${encodeURIComponent(name)}` }, 'New run'),
+    ];
     this.element = [
-      h('div', { class: 'edit-head' }, h('h1', {}, `${name} `, this.state), h('div', { class: 'actions' }, this.save, this.undo, this.redo, h('a', { href: `#/new/${encodeURIComponent(name)}` }, 'New run'))),
+      h('div', { class: 'edit-head' }, h('h1', {}, `${title} `, this.state), h('div', { class: 'actions' }, this.save, this.undo, this.redo, others.flat())),
       this.notice,
-      h('div', { class: 'design' },
+      h('div', { class: hasGraph ? 'design' : 'design alone' },
         h('section', { class: 'writing', 'aria-label': 'Text' }, this.editor.element,
           h('p', { id: 'keys', class: 'quiet keys' }, 'Tab indents; Escape and then Tab leaves the text. Ctrl+S saves, Ctrl+Z undoes.'),
           h('div', { class: 'found', tabindex: '0', role: 'region', 'aria-label': 'Findings' }, this.sum, this.list)),
-        h('section', { class: 'drawing', 'aria-label': 'Graph and agents' }, this.picking, this.graph, this.panel)),
+        hasGraph && h('section', { class: 'drawing', 'aria-label': 'Graph and agents' }, this.picking, this.graph, this.panel)),
     ];
     this.source = null;
     this.seen = () => (document.hidden ? this.source?.close() : this.follow());
@@ -102,7 +111,7 @@ class Designer {
     const { isUnsaved } = this;
     if (isUnsaved) drafts.set(this.file, { text: this.editor.text, digest: this.digest, scripts: this.editor.extra });
     else drafts.delete(this.file);
-    document.title = `${isUnsaved ? '• ' : ''}${this.name} · edit`;
+    document.title = `${isUnsaved ? '• ' : ''}${this.title} · edit`;
     this.state.className = `badge ${isUnsaved ? 'stopped' : 'good'}`;
     this.state.textContent = isUnsaved ? 'unsaved' : 'saved';
     this.undo.disabled = this.editor.done.length === 0;
@@ -123,6 +132,7 @@ class Designer {
       if (own !== this.asked) return;
       this.found = { text, ...found };
       this.tellFindings();
+      if (!this.hasGraph) return;
       const drawn = await picture(body);
       if (own !== this.asked) return;
       this.draw(drawn);
@@ -240,6 +250,7 @@ class Designer {
   async change(command, next = this.chosen) {
     trouble('');
     const { text } = this.editor;
+    const { stays } = document.activeElement?.dataset ?? {};
     const done = await post('/api/design/edit', { file: this.file, text, edit: command });
     if (this.editor.text !== text) throw new Error('The text was changed meanwhile; try again.');
     this.editor.splice(done.edits, this.scripts(command, done));
@@ -248,7 +259,9 @@ class Designer {
     say(`Done: ${done.title}`);
     if (done.uncertain.length) trouble(`${done.uncertain.join(', ')} may name the agent and is not changed: it is used elsewhere too, or has variables of its own with these names.`);
     await this.examine();
-    (this.panel.querySelector('.chosen h2') ?? this.panel.querySelector('summary'))?.focus();
+    const same = stays ? this.panel.querySelector(`[data-stays="${CSS.escape(stays)}"]`) : null;
+    same?.closest('details')?.setAttribute('open', '');
+    (same || this.panel.querySelector('.chosen h2') || this.panel.querySelector('summary'))?.focus();
   }
 
   /** The names to be changed in scripts when the text is saved. */
@@ -367,7 +380,7 @@ class Designer {
   onDisk(disk) {
     if (!disk) {
       this.isGone = true;
-      trouble(`${this.file} is no longer there, cannot be read, or is no ensemble. Your text is still here.`);
+      trouble(`${this.file} is no longer there, cannot be read, or is no ensemble and no test file. Your text is still here.`);
       return;
     }
     if (this.isGone) trouble('');
@@ -385,8 +398,8 @@ class Designer {
   }
 }
 
-export function showEdit([name]) {
-  document.title = `${name} · edit`;
+export function showEdit([name, file]) {
+  document.title = `${file ?? name} · edit`;
   let designer = null;
   let isLeft = false;
   const stop = event => {
@@ -404,7 +417,11 @@ export function showEdit([name]) {
         fill(main(), h('h1', {}, name), h('p', {}, 'There is no ensemble of this name.'));
         return;
       }
-      designer = new Designer(name, ensemble.file);
+      if (file && !ensemble.tests.includes(file)) {
+        fill(main(), h('h1', {}, file), h('p', {}, `There is no such test file of ${name}.`));
+        return;
+      }
+      designer = new Designer(name, file ?? ensemble.file, ensemble.tests);
       await designer.open();
     } catch (error) {
       if (error.status === 401) dispatchEvent(new Event('locked'));

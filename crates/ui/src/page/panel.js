@@ -1,6 +1,6 @@
 // What can be done with the agents of an ensemble that is edited.
 
-import { button, fill, h } from '/base.js';
+import { button, fill, h, trouble } from '/base.js';
 
 const KINDS = [
   ['script', 'Script', 'Path or command'], ['model', 'Model', 'provider/model'], ['model_profile', 'Model by profile', 'Name of the profile'],
@@ -51,7 +51,39 @@ function dependency(agent, one, at, change) {
   const place = { agent: agent.name, at, to: one.to };
   const set = button('Set', () => change({ do: 'set_condition', ...place, condition: condition.value.trim() || null }), { 'aria-label': `Set the condition on ${one.to}` });
   const remove = button('Remove', () => change({ do: 'disconnect', ...place }), { 'aria-label': `Remove the dependency on ${one.to}` });
-  return h('li', {}, h('strong', {}, one.to), one.feedback && h('small', {}, ' (feedback)'), h('div', { class: 'actions' }, condition, set, remove));
+  return h('li', {}, h('strong', {}, one.to), h('div', { class: 'actions' }, condition, set, remove), keys(one, at, (key, value) => change({ do: 'set_key', ...place, key, value })));
+}
+
+/** The other keys of a dependency. A change is written at once; one that is refused is taken back. */
+function keys(one, at, set) {
+  const written = (element, was, value) => {
+    element.dataset.stays = `${at} ${one.to} ${element.dataset.key}`;
+    element.addEventListener('change', async () => {
+      try {
+        trouble('');
+        await set(element.dataset.key, value());
+      } catch (error) {
+        was();
+        trouble(error.message);
+      }
+    });
+    return element;
+  };
+  const box = h('input', { type: 'checkbox', checked: one.feedback, 'data-key': 'feedback' });
+  const feedback = h('label', { class: 'check' }, written(box, () => { box.checked = one.feedback; }, () => box.checked), ' Closes a loop (feedback)', h('span', { class: 'unseen' }, `: ${one.to}`));
+  const of = label => [label, h('span', { class: 'unseen' }, ` (${one.to})`)];
+  const choice = (key, label, words) => {
+    const now = one[key] ?? words[0];
+    const known = words.includes(now) ? words : [now, ...words];
+    const element = h('select', { 'data-key': key }, known.map(word => h('option', { value: word }, word)));
+    element.value = now;
+    return labelled(of(label), written(element, () => { element.value = now; }, () => element.value));
+  };
+  const most = h('input', { type: 'number', min: '1', step: '1', value: one.max_executions ?? '', placeholder: 'no limit', 'data-key': 'max_executions' });
+  const limit = labelled(of('Starts at most'), written(most, () => { most.value = one.max_executions ?? ''; }, () => (most.value === '' ? null : Number(most.value))));
+  const isOpen = ['on', 'wait_for', 'max_executions'].some(key => one[key] !== null);
+  return h('div', { class: 'keys-of' }, feedback, h('details', { open: isOpen }, h('summary', {}, 'More', h('span', { class: 'unseen' }, ` about ${one.to}`)),
+    h('div', { class: 'beside' }, choice('on', 'After', ['success', 'failure', 'any']), choice('wait_for', 'Waits for', ['update', 'settled', 'nothing']), limit)));
 }
 
 /** What belongs to the agent that is selected. `act` has `change`, `show`, `pick` and `close`. */

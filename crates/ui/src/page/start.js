@@ -56,13 +56,30 @@ function editing(ensemble) {
   return ensemble.editable && h('a', { href: `#/edit/${encodeURIComponent(ensemble.name)}`, 'aria-label': `Edit ${ensemble.name}` }, 'Edit');
 }
 
+/** The test files of the ensemble, which can be edited. */
+function testing(ensemble) {
+  return ensemble.tests.map(file => h('a', { href: `#/edit/${encodeURIComponent(ensemble.name)}/${encodeURIComponent(file)}` }, file.split('/').at(-1)));
+}
+
+/** A form that creates an ensemble. */
+function creating() {
+  const name = h('input', { id: 'new-name', autocomplete: 'off', 'aria-describedby': 'new-about' });
+  const create = button('New ensemble', async () => {
+    const made = await post('/api/design/new', { name: name.value });
+    location.hash = `#/edit/${encodeURIComponent(made.name)}`;
+  });
+  return h('form', { class: 'creating', onsubmit: event => { event.preventDefault(); create.click(); } },
+    h('div', { class: 'field' }, h('label', { for: 'new-name' }, 'Name of a new ensemble'), h('div', { class: 'actions' }, name, create),
+      h('p', { class: 'quiet', id: 'new-about' }, 'Letters, digits, _, . and -. It begins as a chat with a simulated model, and opens in the editor.')));
+}
+
 async function load(name) {
   const ensembles = await get('/api/ensembles');
   if (!name) {
     const list = h('ul', { class: 'cards' }, ensembles.map(one => h('li', {}, h('h2', {}, h('a', { href: `#/new/${encodeURIComponent(one.name)}` }, one.name)),
       one.description && h('p', {}, one.description), h('p', { class: 'quiet' }, `${one.file} · ${count((one.agents ?? []).length, 'agent')}`),
-      h('p', { class: 'actions' }, h('a', { href: `#/new/${encodeURIComponent(one.name)}`, 'aria-label': `Start ${one.name}` }, 'Start'), editing(one)))));
-    fill(main(), h('h1', {}, 'New run'), ensembles.length ? list : h('p', {}, 'There is no ensemble here; ', h('code', {}, 'ensemble init'), ' creates one.'));
+      h('p', { class: 'actions' }, h('a', { href: `#/new/${encodeURIComponent(one.name)}`, 'aria-label': `Start ${one.name}` }, 'Start'), editing(one), testing(one)))));
+    fill(main(), h('h1', {}, 'New run'), ensembles.length ? list : h('p', {}, 'There is no ensemble here yet.'), creating());
     return;
   }
   const ensemble = ensembles.find(one => one.name === name);

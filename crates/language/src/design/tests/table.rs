@@ -265,6 +265,83 @@ fn a_condition_is_written_in_its_style() {
 }
 
 #[test]
+fn a_key_of_a_dependency_is_written_where_it_is_not_the_default() {
+    for (lists, name, value, expected) in [
+        (
+            "depends_on: [a] # short",
+            "feedback",
+            Value::from(true),
+            "dependencies: [{agent_name: a, feedback: true}] # short",
+        ),
+        (
+            "depends_on:\n  - a # a",
+            "on",
+            "failure".into(),
+            "dependencies:\n  - {agent_name: a, on: failure} # a",
+        ),
+        (
+            "depends_on: [a, c]",
+            "feedback",
+            true.into(),
+            "depends_on: [c]\n  dependencies:\n    - agent_name: a\n      feedback: true",
+        ),
+        (
+            "dependencies:\n  - agent_name: a # a\n    condition: x",
+            "feedback",
+            true.into(),
+            "dependencies:\n  - agent_name: a # a\n    condition: x\n    feedback: true",
+        ),
+        (
+            "dependencies:\n  - agent_name: a\n    feedback: true # loop\n    condition: x",
+            "feedback",
+            false.into(),
+            "dependencies:\n  - agent_name: a\n    # loop\n    condition: x",
+        ),
+        (
+            "dependencies: [{agent_name: a, feedback: false}]",
+            "feedback",
+            true.into(),
+            "dependencies: [{agent_name: a, feedback: true}]",
+        ),
+        (
+            "dependencies:\n  - agent_name: a\n    on: 'any' # c",
+            "on",
+            "failure".into(),
+            "dependencies:\n  - agent_name: a\n    on: failure # c",
+        ),
+        (
+            "dependencies: [{agent_name: a}]",
+            "wait_for",
+            "settled".into(),
+            "dependencies: [{agent_name: a, wait_for: settled}]",
+        ),
+        (
+            "dependencies: [{agent_name: a, max_executions: 2}]",
+            "max_executions",
+            3.into(),
+            "dependencies: [{agent_name: a, max_executions: 3}]",
+        ),
+        (
+            "dependencies: [{agent_name: a, max_executions: 2}]",
+            "max_executions",
+            Value::Null,
+            "dependencies: [{agent_name: a}]",
+        ),
+        (
+            "dependencies:\n  - agent_name: a",
+            "max_executions",
+            1.into(),
+            "dependencies:\n  - agent_name: a\n    max_executions: 1",
+        ),
+    ] {
+        let text = |lists: &str| {
+            format!("agents:\n- {{name: a, script: x}}\n- {{name: c, script: x}}\n- name: b\n  script: y\n  {lists}\n")
+        };
+        is(&text(lists), &key("b", 0, "a", name, value), &text(expected));
+    }
+}
+
+#[test]
 fn a_dependency_is_removed_with_an_empty_list() {
     is(
         BLOCK,
@@ -311,6 +388,36 @@ fn what_cannot_be_done_is_told() {
             "`b` listens to `a` without a condition",
         ),
         (BLOCK, condition("b", 0, "a", Some(" ")), "the condition is blank"),
+        (
+            BLOCK,
+            key("b", 0, "a", "feedback", false),
+            "`feedback` of the dependency of `b` on `a` is so already",
+        ),
+        (
+            BLOCK,
+            key("b", 0, "a", "feedback", "yes"),
+            "`feedback` is true or false, not \"yes\"",
+        ),
+        (
+            BLOCK,
+            key("b", 0, "a", "on", "error"),
+            "`on` is success or failure or any, not \"error\"",
+        ),
+        (
+            BLOCK,
+            key("b", 0, "a", "max_executions", 0),
+            "`max_executions` is a whole number from 1 on, not 0",
+        ),
+        (
+            BLOCK,
+            key("b", 0, "a", "condition", "x"),
+            "`condition` of a dependency is not set here",
+        ),
+        (
+            BLOCK,
+            key("b", 0, "b", "feedback", true),
+            "dependency 1 of `b` is not on `b`",
+        ),
         (BLOCK, disconnect("b", 0, "b"), "dependency 1 of `b` is not on `b`"),
         (BLOCK, disconnect("b", 7, "a"), "dependency 8 of `b` is not on `a`"),
         ("agents: [\n", remove("a"), "while it is not YAML: line"),

@@ -1,0 +1,78 @@
+//! Which run the messages of a chat program belong to.
+//!
+//! What was replied since the server began is remembered. What is not remembered is found in the records: a run whose input,
+//! messages, answers and replies are those of the client.
+
+mod messages;
+mod recorded;
+mod reply;
+mod transcript;
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ensemble_core::store::RunId;
+use ensemble_language::data::digest;
+use ensemble_runs::service::RunService;
+
+use crate::reply::Failure;
+use recorded::{Recorded, canonical};
+
+pub(crate) use messages::Messages;
+pub(crate) use recorded::Found;
+pub(crate) use reply::{is_reply, permits, reply_of};
+pub(crate) use transcript::{Place, used};
+
+/// Who stops a run with the button of the page, as the record tells it.
+pub(crate) const BY_PAGE: &str = "the page";
+/// Most conversations that are remembered.
+const REMEMBERED: usize = 1000;
+
+/// Which run the messages of a conversation belong to.
+#[derive(Default)]
+pub(crate) struct Conversations {
+    /// What was replied last in each run, by the ensemble and a digest of all messages.
+    replied: Mutex<HashMap<(String, String), RunId>>,
+    recorded: tokio::sync::Mutex<Recorded>,
+}
+
+impl Conversations {
+    /// The run that has given the last reply in these messages, as far as it is remembered.
+    pub(crate) fn remembered(&self, model: &str, messages: &Messages) -> Option<RunId> {
+        let before = messages.before()?;
+        self.replied().get(&(model.to_owned(), before)).cloned()
+    }
+
+    /// The run to which the messages belong by the records. `file`: the ensemble.
+    pub(crate) async fn recorded(
+        &self,
+        runs: &RunService,
+        model: &str,
+        file: &str,
+        messages: &Messages,
+    ) -> Result<Option<Found>, Failure> {
+        let file = canonical(&runs.runs().project().folder.join(Path::new(file)));
+        let was_given = |reply: &str| {
+            let given = (model.to_owned(), messages.with_reply(reply));
+            self.replied().contains_key(&given)
+        };
+        let mut recorded = self.recorded.lock().await;
+        recorded.find(runs, &file, messages, was_given).await
+    }
+
+    /// The run has given this reply, and stands there now.
+    pub(crate) fn remember(&self, model: &str, messages: &Messages, reply: &str, run: &RunId) {
+        let given = messages.with_reply(&digest(reply));
+        let mut replied = self.replied();
+        replied.retain(|_, known| known != run);
+        if replied.len() >= REMEMBERED {
+            replied.clear();
+        }
+        replied.insert((model.to_owned(), given), run.clone());
+    }
+
+    fn replied(&self) -> MutexGuard<'_, HashMap<(String, String), RunId>> {
+        self.replied.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,289 @@
+//! `/v1/chat/completions`: to which run messages belong, also after the server was killed.
+
+#![expect(clippy::disallowed_methods, reason = "tests look at files")]
+
+use std::net::TcpStream;
+use std::path::Path;
+
+use super::ui_chat::{reply, request, workspace};
+use crate::support::page::{Page, bearer};
+use crate::support::{Workspace, eventually, records};
+use serde_json::Value;
+
+/// An ensemble whose first agent notes in `done` that it ran, and whose second one waits for the file `open`.
+fn with_work() -> Workspace {
+    let workspace = workspace();
+    workspace.write(
+        "ensembles/work.yaml",
+        "name: work\nagents:\n  - {name: first, script: first.sh}\n  - {name: second, script: \
+         second.sh, depends_on: [first]}\n",
+    );
+    workspace.script(
+        "ensembles/first.sh",
+        "#!/bin/sh\necho first >> done\necho '{\"response\": \"noted\"}'\n",
+    );
+    workspace.script(
+        "ensembles/second.sh",
+        "#!/bin/sh\necho second >> done\nwhile ! [ -e open ]; do sleep 0.02; done\necho '{\"response\": \"finished\"}'\n",
+    );
+    workspace
+}
+
+/// Sends messages, waits until the second agent works on them, and does so with the server.
+fn end_in_the_middle(workspace: &Workspace, page: Page, messages: &[(&str, &str)], signal: &str) {
+    let before = done(workspace).len();
+    let _ = std::fs::remove_file(workspace.path().join("open"));
+    let body = request("work", messages).to_string();
+    let stream: TcpStream = page.send("POST", "/v1/chat/completions", &[&bearer()], &body);
+    eventually("the second agent", || {
+        let done = done(workspace);
+        (done.len() > before && done.last().is_some_and(|last| last == "second")).then_some(())
+    });
+    end(page, signal);
+    drop(stream);
+    workspace.write("open", "");
+}
+
+fn end(mut page: Page, signal: &str) {
+    page.server.signal(signal);
+    page.server.0.wait().expect("the server ends");
+}
+
+/// Which agents have begun, in order.
+fn done(workspace: &Workspace) -> Vec<String> {
+    let done = std::fs::read_to_string(workspace.path().join("done")).unwrap_or_default();
+    done.lines().map(str::to_owned).collect()
+}
+
+/// The input of a run and the messages that were added.
+fn said(run: &Path) -> Vec<String> {
+    let records = records(&run.join("journal.jsonl"));
+    let texts = records.iter().filter_map(|record| match record["event"].as_str() {
+        Some("run_started") => record["data"]["input"].as_str(),
+        Some("message_added") => record["data"]["text"].as_str(),
+        _ => None,
+    });
+    texts.map(str::to_owned).collect()
+}
+
+fn all_said(workspace: &Workspace) -> Vec<Vec<String>> {
+    workspace.runs().iter().map(|run| said(run)).collect()
+}
+
+#[test]
+fn a_killed_server_gives_the_missing_reply_when_it_is_asked_again() {
+    for signal in ["KILL", "INT"] {
+        let workspace = with_work();
+        end_in_the_middle(&workspace, Page::start(&workspace), &[("user", "one")], signal);
+        let page = Page::start(&workspace);
+        let one = [("user", "one")];
+        assert_eq!(reply(&page, "work", &one), "finished", "{signal}");
+        assert_eq!(done(&workspace), ["first", "second", "second"], "{signal}");
+        assert_eq!(all_said(&workspace), [["one"]], "{signal}");
+
+        // In the middle of a later message, and the client goes on with what it has got of the reply.
+        let two = [("user", "one"), ("assistant", "finished"), ("user", "two")];
+        end_in_the_middle(&workspace, page, &two, signal);
+        let page = Page::start(&workspace);
+        let three = [&two[..], &[("assistant", "fin"), ("user", "three")]].concat();
+        assert_eq!(reply(&page, "work", &three), "finished", "{signal}");
+        assert_eq!(all_said(&workspace), [["one", "two", "three"]], "{signal}");
+        assert_eq!(
+            done(&workspace)[3..],
+            ["first", "second", "second", "first", "second"],
+            "{signal}"
+        );
+    }
+}
+
+#[test]
+fn the_same_words_once_more_begin_a_new_conversation() {
+    let workspace = with_work();
+    end_in_the_middle(&workspace, Page::start(&workspace), &[("user", "one")], "KILL");
+    let page = Page::start(&workspace);
+    for runs in 1..=3 {
+        assert_eq!(reply(&page, "work", &[("user", "one")]), "finished");
+        assert_eq!(workspace.runs().len(), runs, "the missing reply is given once");
+    }
+}
+
+#[test]
+fn what_a_person_has_stopped_on_the_page_is_not_taken_up() {
+    let workspace = with_work();
+    let page = Page::start(&workspace);
+    let body = request("work", &[("user", "one")]).to_string();
+    let _stream = page.send("POST", "/v1/chat/completions", &[&bearer()], &body);
+    eventually("the second agent", || (done(&workspace).len() == 2).then_some(()));
+    let id = workspace.runs()[0].file_name().expect("a name").display().to_string();
+    page.done("/api/cancel", &serde_json::json!({"id": id}));
+    page.follow(&id).until_outcome("cancelled");
+    workspace.write("open", "");
+    end(page, "KILL");
+    assert_eq!(reply(&Page::start(&workspace), "work", &[("user", "one")]), "finished");
+    assert_eq!(done(&workspace), ["first", "second", "first", "second"]);
+}
+
+#[test]
+fn a_reply_that_was_finished_while_nobody_listened_is_given() {
+    let workspace = with_work();
+    end_in_the_middle(&workspace, Page::start(&workspace), &[("user", "one")], "KILL");
+    let id = workspace.runs()[0].file_name().expect("a name").display().to_string();
+    workspace.run(["resume", &id, "--quiet"]).expect_code(0);
+    let page = Page::start(&workspace);
+    let body = request("work", &[("user", "one")]);
+    let answer = page.post("/v1/chat/completions", &body).json();
+    assert_eq!(answer["choices"][0]["message"]["content"], "finished", "{answer}");
+    assert!(answer["id"].as_str().is_some_and(|name| name.contains(&id)), "{answer}");
+    assert_eq!(done(&workspace), ["first", "second", "second"]);
+}
+
+#[test]
+fn a_conversation_goes_on_after_the_server_was_killed_and_in_another_one() {
+    let workspace = workspace();
+    let page = Page::start(&workspace);
+    let mut messages = vec![("user".to_owned(), "one".to_owned())];
+    let ask = |page: &Page, messages: &mut Vec<(String, String)>, next: &str| {
+        let all: Vec<(&str, &str)> = messages.iter().map(|(role, text)| (&**role, &**text)).collect();
+        let answer = reply(page, "echo", &all);
+        messages.push(("assistant".to_owned(), answer.clone()));
+        messages.push(("user".to_owned(), next.to_owned()));
+        answer
+    };
+    ask(&page, &mut messages, "two");
+    end(page, "KILL");
+    let page = Page::start(&workspace);
+    let second = ask(&page, &mut messages, "three");
+    assert!(second.contains("one") && second.contains("two"), "{second}");
+    let other = Page::start(&workspace);
+    ask(&other, &mut messages, "four");
+    let fourth = ask(&page, &mut messages, "five");
+    assert!(fourth.contains("three") && fourth.contains("four"), "{fourth}");
+    assert_eq!(all_said(&workspace), [["one", "two", "three", "four"]]);
+    // A conversation that has begun elsewhere is known by its whole input.
+    let mut moved = vec![
+        ("user".to_owned(), "six".to_owned()),
+        ("assistant".to_owned(), "seven".to_owned()),
+        ("user".to_owned(), "eight".to_owned()),
+    ];
+    ask(&page, &mut moved, "nine");
+    end(page, "KILL");
+    ask(&Page::start(&workspace), &mut moved, "ten");
+    assert_eq!(
+        all_said(&workspace)[1],
+        ["user: six\n\nassistant: seven\n\nuser: eight", "nine"]
+    );
+}
+
+#[test]
+fn a_question_that_was_open_is_answered_after_the_kill() {
+    let workspace = workspace();
+    let page = Page::start(&workspace);
+    let question = reply(&page, "gate", &[("user", "go")]);
+    end(page, "KILL");
+    let page = Page::start(&workspace);
+    let asked = [("user", "go"), ("assistant", &question)];
+    // An answer that is none of the choices is asked for again, and the kill comes between them.
+    let refused = [&asked[..], &[("user", "perhaps")]].concat();
+    assert_eq!(reply(&page, "gate", &refused), question);
+    let again = [&refused[..], &[("assistant", &question), ("user", "2")]].concat();
+    let answer = reply(&page, "gate", &again);
+    assert_eq!(answer, "{\"answer\":\"no\"}");
+    end(page, "KILL");
+    let page = Page::start(&workspace);
+    let next = [&again[..], &[("assistant", &answer), ("user", "more")]].concat();
+    assert_eq!(reply(&page, "gate", &next), question);
+    assert_eq!(all_said(&workspace), [["go", "more"]]);
+    // Who has answered otherwise talks to another run.
+    end(page, "KILL");
+    let page = Page::start(&workspace);
+    let other = [&asked[..], &[("user", "yes"), ("assistant", &answer), ("user", "more")]].concat();
+    reply(&page, "gate", &other);
+    assert_eq!(workspace.runs().len(), 2);
+}
+
+#[test]
+fn two_conversations_with_the_same_beginning_stay_apart_and_an_edited_one_begins_anew() {
+    let workspace = workspace();
+    let page = Page::start(&workspace);
+    let hello = [("user", "hello")];
+    let first = reply(&page, "echo", &hello);
+    assert_eq!(reply(&page, "echo", &hello), first);
+    let with = |next: &'static str| [("user", "hello"), ("assistant", &*first), ("user", next)];
+    let cat = reply(&page, "echo", &with("cat"));
+    let dog = reply(&page, "echo", &with("dog"));
+    assert!(
+        cat.contains("cat") && dog.contains("dog") && !dog.contains("cat"),
+        "{cat} {dog}"
+    );
+    assert_eq!(workspace.runs().len(), 2);
+    // No run stands after `hello` any more.
+    let owl = reply(&page, "echo", &with("owl"));
+    assert!(
+        owl.contains("user: hello") && owl.contains("owl") && !owl.contains("cat"),
+        "{owl}"
+    );
+    assert_eq!(workspace.runs().len(), 3);
+}
+
+#[test]
+fn runs_with_other_values_and_runs_that_are_not_among_the_latest_are_left_alone() {
+    let workspace = workspace();
+    let page = Page::start(&workspace);
+    let one = reply(&page, "echo", &[("user", "one")]);
+    end(page, "KILL");
+    workspace
+        .run(["run", "echo", "-i", "one", "--set", "mood=calm", "--quiet"])
+        .expect_code(0);
+    let page = Page::start(&workspace);
+    let two = reply(&page, "echo", &[("user", "one"), ("assistant", &one), ("user", "two")]);
+    end(page, "KILL");
+    let runs = workspace.runs();
+    assert_eq!(said(&runs[0]), ["one", "two"]);
+    assert_eq!(said(&runs[1]), ["one"]);
+    let three = [
+        ("user", "one"),
+        ("assistant", &one),
+        ("user", "two"),
+        ("assistant", &two),
+        ("user", "three"),
+    ];
+    let later = |count: std::ops::Range<usize>| {
+        for number in count {
+            let journal = std::fs::read(runs[1].join("journal.jsonl")).expect("a journal");
+            let place = format!(".ensemble/runs/aaaa-29990101-{number:09}/journal.jsonl");
+            workspace.write(&place, journal);
+        }
+    };
+    later(0..999);
+    reply(&Page::start(&workspace), "echo", &three);
+    let begun: Vec<Vec<String>> = all_said(&workspace);
+    assert_eq!(begun[0], ["one", "two"], "1,000 runs are later");
+    assert!(begun.iter().any(|texts| texts[0].starts_with("user: one")));
+    // The new run is later, too.
+    for number in 0..2 {
+        let place = workspace
+            .path()
+            .join(format!(".ensemble/runs/aaaa-29990101-{number:09}"));
+        std::fs::remove_dir_all(place).expect("a folder");
+    }
+    reply(&Page::start(&workspace), "echo", &three);
+    assert_eq!(all_said(&workspace)[0], ["one", "two", "three"]);
+}
+
+/// Questions inside of an inner run are not in the journal of the outer one: the answer is found while the run asks.
+#[test]
+fn an_open_question_of_an_inner_ensemble_is_answered_after_the_kill() {
+    let workspace = workspace();
+    workspace.write(
+        "ensembles/outer.yaml",
+        "name: outer\nagents: [{name: inner, ensemble: gate}]\n",
+    );
+    let page = Page::start(&workspace);
+    let question = reply(&page, "outer", &[("user", "go")]);
+    end(page, "KILL");
+    let page = Page::start(&workspace);
+    let answered = [("user", "go"), ("assistant", &question), ("user", "yes")];
+    let answer: Value = serde_json::from_str(&reply(&page, "outer", &answered)).expect("a value");
+    assert_eq!(answer["answer"], "yes");
+    assert_eq!(workspace.runs().len(), 1);
+}
