@@ -235,6 +235,7 @@ fn kind_of_tool(tool: &Tool) -> String {
         ToolKind::Agent { agent, .. } => format!("the agent `{agent}`"),
         ToolKind::Ensemble { ensemble, .. } => format!("the ensemble `{ensemble}`"),
         ToolKind::Mcp(McpServer::Url { url, .. }) => format!("the MCP server at `{url}`"),
+        ToolKind::Mcp(McpServer::Client) => "the MCP server of this name that the client names".to_owned(),
         ToolKind::Mcp(McpServer::Command { command, .. }) => match command {
             CommandLine::Text(text) => format!("the MCP server `{text}`"),
             CommandLine::Words(words) => format!("the MCP server `{}`", words.join(" ")),
