@@ -44,7 +44,7 @@ pub(super) fn answering(args: &AnsweringArgs, surroundings: &Surroundings) -> Re
         models: args.model.clone(),
         allowed_tools: args.allow_tool.clone(),
         denied_tools: args.deny_tool.clone(),
-        servers: Arc::new(servers(args, surroundings)?),
+        servers: Arc::new(servers(args.mcp_config.as_deref(), surroundings)?),
         cache: args.cache.clone().map(|folder| CacheFolder {
             folder,
             only: args.cache_only,
@@ -112,8 +112,8 @@ pub(super) fn with_substitutes(
 }
 
 /// The servers of tools of `--mcp-config`.
-fn servers(args: &AnsweringArgs, surroundings: &Surroundings) -> Result<ClientServers, CliError> {
-    let Some(file) = &args.mcp_config else {
+pub(super) fn servers(file: Option<&Path>, surroundings: &Surroundings) -> Result<ClientServers, CliError> {
+    let Some(file) = file else {
         return Ok(ClientServers::default());
     };
     let source = read_source(&surroundings.project.folder.join(file))?;

@@ -7,7 +7,7 @@ use super::args::McpArgs;
 use super::error::CliError;
 use super::runtime::block_on;
 use super::surroundings::{Surroundings, enter};
-use super::{estimate, exit, lsp};
+use super::{estimate, exit, given, lsp};
 use ensemble_mcp::catalog::Catalog;
 use ensemble_mcp::session::Services;
 use ensemble_mcp::{http, stdio};
@@ -30,7 +30,7 @@ pub(super) fn mcp(args: &McpArgs, surroundings: &Surroundings) -> Result<u8, Cli
     }
     let token = args.http.map(|_| token(args)).transpose()?;
     announce(&surroundings);
-    let services = Arc::new(services(args, &surroundings));
+    let services = Arc::new(services(args, &surroundings)?);
     block_on(async {
         match args.http.zip(token) {
             Some((address, token)) => {
@@ -51,10 +51,11 @@ pub(super) fn mcp(args: &McpArgs, surroundings: &Surroundings) -> Result<u8, Cli
     Ok(exit::SUCCESS)
 }
 
-fn services(args: &McpArgs, surroundings: &Surroundings) -> Services {
+fn services(args: &McpArgs, surroundings: &Surroundings) -> Result<Services, CliError> {
     let own = surroundings.clone();
-    Services {
-        runs: RunService::new(surroundings.runs_for_clients()),
+    let servers = given::servers(args.mcp_config.as_deref(), surroundings)?;
+    Ok(Services {
+        runs: RunService::new(surroundings.runs_for_clients(servers)),
         draw: lsp::graph,
         estimate: Box::new(move |ensemble, from| {
             let own = own.clone();
@@ -66,7 +67,7 @@ fn services(args: &McpArgs, surroundings: &Surroundings) -> Services {
         wait: args.wait,
         models: args.model.clone(),
         version: env!("CARGO_PKG_VERSION"),
-    }
+    })
 }
 
 /// Says on standard error what is served and what is not.

@@ -20,7 +20,11 @@ pub(super) fn run(args: &RunArgs, surroundings: &Surroundings) -> Result<u8, Cli
     };
     let showing = showing_on(args.on.as_deref(), &args.showing, surroundings);
     let runs = match args.ui {
-        true => ui::runs(surroundings),
+        true => {
+            // What the page goes on with is given the same servers.
+            let servers = given::servers(args.answering.mcp_config.as_deref(), surroundings)?;
+            surroundings.runs_for_clients(servers)
+        }
         false => surroundings.runs_with(&showing.operator),
     };
     let prepared = Arc::new(runs.prepare(&EnsembleRef::file(ensemble))?);

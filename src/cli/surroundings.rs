@@ -13,7 +13,7 @@ use super::{external, sandbox, watchdog};
 use ensemble_agents::agent::process::collect_orphans;
 use ensemble_core::operator::Operator;
 use ensemble_reports::report::door::Spelling;
-use ensemble_runs::{Host, Project, Runs};
+use ensemble_runs::{ClientServers, Host, Project, Runs};
 
 /// The variable that does what `--trust` does, for CI.
 const TRUST: &str = "ENSEMBLE_TRUST";
@@ -73,13 +73,14 @@ impl Surroundings {
         Runs::open(self.project.clone(), host)
     }
 
-    /// The runs of the project, with a watchdog; whoever holds a run answers its questions.
-    pub(super) fn runs_for_clients(&self) -> Runs {
+    /// The runs of the project, with a watchdog and these servers of tools; whoever holds a run answers its questions.
+    pub(super) fn runs_for_clients(&self, servers: ClientServers) -> Runs {
         let _refused = collect_orphans();
         let host = Host::system()
             .with_watchdog(watchdog::command())
             .with_sandbox_helper(sandbox::command())
             .with_simulated_acp(external::command())
+            .with_client_servers(servers)
             .sharing_models();
         Runs::open(self.project.clone(), host)
     }

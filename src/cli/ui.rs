@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use ensemble_core::store::RunId;
 use ensemble_runs::service::{RunService, RunStatus};
-use ensemble_runs::{Host, Ready, Runs};
+use ensemble_runs::{Ready, Runs};
 use ensemble_ui::{Server, Settings, Token};
 
 use super::args::{PageArgs, UiArgs};
@@ -14,8 +14,7 @@ use super::lsp::OfValidate;
 use super::picture::of_ensemble;
 use super::runtime::block_on;
 use super::surroundings::Surroundings;
-use super::{exit, external, init, sandbox, signals, watchdog};
-use ensemble_agents::agent::process::collect_orphans;
+use super::{exit, given, init, signals};
 
 /// The variable with a token that outlives the server, so that pages and chat programs find it again.
 const TOKEN: &str = "ENSEMBLE_UI_TOKEN";
@@ -26,7 +25,8 @@ const SERVER: &str = "the end of ensemble ui";
 pub(super) fn ui(args: &UiArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
     block_on(async {
         let mut signals = signals::listen();
-        let runs = RunService::new(runs(surroundings));
+        let servers = given::servers(args.mcp_config.as_deref(), surroundings)?;
+        let runs = RunService::new(surroundings.runs_for_clients(servers));
         let server = bind(&args.place, &runs)?;
         let link = server.link();
         serve(server)?;
@@ -36,18 +36,6 @@ pub(super) fn ui(args: &UiArgs, surroundings: &Surroundings) -> Result<u8, CliEr
         cancel_all(&runs).await;
         Ok(exit::SUCCESS)
     })
-}
-
-/// The runs of the project, whose questions wait for the page.
-pub(super) fn runs(surroundings: &Surroundings) -> Runs {
-    // Where the system refuses it, what leaves its group is found by `resume`, as on other systems.
-    let _refused = collect_orphans();
-    let host = Host::system()
-        .with_watchdog(watchdog::command())
-        .with_sandbox_helper(sandbox::command())
-        .sharing_models()
-        .with_simulated_acp(external::command());
-    Runs::open(surroundings.project.clone(), host)
 }
 
 /// `ensemble run --ui`: runs it to its end, and keeps the page until a signal.

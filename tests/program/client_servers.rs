@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 
 use crate::support::acp_client::Client;
 use crate::support::files::read;
+use crate::support::mcp_client::Client as McpClient;
+use crate::support::page::Page;
 use crate::support::{Outcome, Workspace};
 
 /// What the client gives the server, and nobody else may see.
@@ -262,4 +264,18 @@ fn an_ensemble_that_is_the_agent_of_another_is_given_its_servers() {
         said.as_str().is_some_and(|said| said.starts_with("through both ")),
         "{said}"
     );
+}
+
+#[test]
+fn the_page_and_the_mcp_server_give_servers_by_a_file() {
+    let workspace = workspace(", permission: allow");
+    config(&workspace);
+    let page = Page::start_with(&workspace, &["--port", "0", "--mcp-config", ".mcp.json"]);
+    let started = page.done("/api/start", &json!({"ensemble": "a", "input": "go"}));
+    page.follow(started["id"].as_str().expect("an id"))
+        .until_outcome("completed");
+
+    let mut client = McpClient::start(&workspace, &["--mcp-config", ".mcp.json"], json!({}));
+    let result = client.document("a", json!({"input": "go"}));
+    assert!(result.to_string().contains("oak x "), "{result}");
 }

@@ -52,7 +52,12 @@ impl Page {
 
     /// Starts a server at this port.
     pub(crate) fn start_at(workspace: &Workspace, port: u16) -> Self {
-        let mut command = workspace.command(["ui", "--port", &port.to_string()]);
+        Self::start_with(workspace, &["--port", &port.to_string()])
+    }
+
+    /// Starts a server with these options.
+    pub(crate) fn start_with(workspace: &Workspace, options: &[&str]) -> Self {
+        let mut command = workspace.command([&["ui"], options].concat());
         let mut server = command
             .env("ENSEMBLE_UI_TOKEN", TOKEN)
             .spawn()

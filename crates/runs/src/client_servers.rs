@@ -87,6 +87,11 @@ impl ClientServers {
         self.0.get(name)
     }
 
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The names of all servers, sorted.
     pub fn names(&self) -> impl Iterator<Item = &Arc<str>> {
         self.0.keys()

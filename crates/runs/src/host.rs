@@ -10,6 +10,8 @@ use ensemble_agents::model::Network;
 use ensemble_core::executor::Clock;
 use ensemble_core::operator::{Operator, Unattended};
 
+use crate::client_servers::ClientServers;
+
 /// Reads a variable of the environment.
 type Variables = dyn Fn(&str) -> Option<String> + Send + Sync;
 /// Tells the time.
@@ -29,6 +31,8 @@ pub struct Host {
     /// The access to models that all runs share.
     network: Option<Network>,
     operator: Attendance,
+    /// Servers of tools for runs that are given none.
+    client_servers: Arc<ClientServers>,
 }
 
 /// Who answers questions and permits calls.
@@ -58,6 +62,7 @@ impl Host {
             simulated_acp: None,
             network: None,
             operator: Attendance::Handle,
+            client_servers: Arc::default(),
         }
     }
 
@@ -142,6 +147,15 @@ impl Host {
         }
     }
 
+    /// With these servers of tools for runs whose options name none.
+    #[must_use]
+    pub fn with_client_servers(self, servers: ClientServers) -> Self {
+        Self {
+            client_servers: Arc::new(servers),
+            ..self
+        }
+    }
+
     /// Gives all runs one access to models: they share rate limits, pauses and connections.
     #[must_use]
     pub fn sharing_models(self) -> Self {
@@ -169,6 +183,11 @@ impl Host {
 
     pub(crate) fn simulated_acp(&self) -> Option<&Invocation> {
         self.simulated_acp.as_ref()
+    }
+
+    /// The servers of tools for runs whose options name none.
+    pub(crate) fn client_servers(&self) -> &Arc<ClientServers> {
+        &self.client_servers
     }
 
     /// The operator; `None`: whoever holds the run's handle.

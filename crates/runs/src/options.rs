@@ -36,7 +36,8 @@ pub struct RunOptions {
     pub allowed_tools: Vec<String>,
     /// Tools whose calls are denied without asking if they need permission, by their names.
     pub denied_tools: Vec<String>,
-    /// The servers of tools with `mcp: client`. They are not recorded: a run that goes on is given them again.
+    /// The servers of tools with `mcp: client`; with none, those of the [host](crate::Host::with_client_servers). They are not
+    /// recorded: a run that goes on is given them again.
     pub servers: Arc<ClientServers>,
     /// Where replies of models are kept and looked up.
     pub cache: Option<CacheFolder>,

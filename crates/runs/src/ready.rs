@@ -158,7 +158,11 @@ impl Making<'_> {
             .unwrap_or_else(|| Arc::new(desk.clone()) as Arc<dyn Operator>);
         let watchdog = host.watchdog().map(|command| Arc::new(Watchdog::new(command.clone())));
         let network = host.network();
-        options.servers.teach(network.secrets());
+        let servers = match options.servers.is_empty() {
+            true => host.client_servers().clone(),
+            false => options.servers,
+        };
+        servers.teach(network.secrets());
         let told = hub.tracer().map(|tracer| tracer.secrets()).unwrap_or_default();
         told.iter().for_each(|secret| network.secrets().learn(secret));
         let shared = Shared {
@@ -168,7 +172,7 @@ impl Making<'_> {
                 ToolPermissions::new(Arc::clone(&operator), options.allowed_tools).denying(options.denied_tools),
             ),
             servers: Arc::new(Servers::new(watchdog.clone(), network.secrets().clone())),
-            client_servers: options.servers,
+            client_servers: servers,
             programs: Arc::new(Programs::new(watchdog.clone())),
             operator,
             live_output: Arc::new(HubLiveOutput {

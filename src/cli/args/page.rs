@@ -1,6 +1,7 @@
 //! Commands that serve the page in the browser.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 use clap::Args;
 
@@ -10,6 +11,9 @@ pub(crate) struct UiArgs {
     /// Where the page is.
     #[command(flatten)]
     pub place: PageArgs,
+    /// Read the servers of tools with `mcp: client` from a JSON file such as `.mcp.json`: {"mcpServers": {NAME: ...}}
+    #[arg(long, value_name = "FILE")]
+    pub mcp_config: Option<PathBuf>,
 }
 
 /// Where the page is.
