@@ -112,6 +112,32 @@ async fn a_run_that_has_ended_goes_on_with_a_message_at_once() {
 }
 
 #[tokio::test]
+async fn a_cancelled_run_is_resumed_at_once() {
+    let service = service();
+    let id = service.start(gate(), RunOptions::default()).await.expect("it starts");
+    let mut follow = service.follow(&id, 0).await.expect("it is there");
+    until(&mut follow, "asked Print it?").await;
+    for _ in 0..5 {
+        service.cancel(&id, "a test").await.expect("it goes on");
+        // As soon as the record tells that it is over, and its lease is still held.
+        while let Some(event) = follow.next().await.expect("a log that can be read") {
+            if matches!(&event.kind, RunEventKind::Committed(record) if matches!(record.event, Event::RunEnded(_))) {
+                break;
+            }
+        }
+        while service.is_driven_here(&id) {
+            tokio::task::yield_now().await;
+        }
+        let resumed = service.resume(&id, RunOptions::default()).await;
+        resumed.expect("its lease was given back");
+        follow = service.follow(&id, 0).await.expect("it is there");
+        until(&mut follow, "asked Print it?").await;
+    }
+    service.answer(&id, "editor", "no").await.expect("it asks");
+    assert_eq!(outcome(&service, &id).await, COMPLETED);
+}
+
+#[tokio::test]
 async fn answers_resume_a_run_that_waits_and_are_refused_where_nobody_asks() {
     let store = Arc::new(MemoryStore::new());
     let alone = RunService::new(runs(&store, Host::system().unattended()));
