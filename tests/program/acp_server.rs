@@ -251,3 +251,42 @@ fn a_folder_offers_its_ensembles_and_models_are_options() {
         "{answer}"
     );
 }
+
+#[test]
+fn a_cancellation_ends_the_prompt_that_it_names_and_no_other() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "slow.yaml",
+        "name: slow\nagents:\n  - {name: slow, script: 'while [ ! -e awake ]; do sleep 0.05; done; echo awake'}\n",
+    );
+    let mut client = Client::start(&workspace, "slow.yaml", json!({}));
+    let sessions = [
+        client.session(&workspace),
+        client.session(&workspace),
+        client.session(&workspace),
+    ];
+    let prompts = sessions.each_ref().map(|session| client.begin_prompt(session, "go"));
+    // Another prompt of a session whose prompt goes on.
+    let refused = client.prompt(&sessions[0], "more");
+    assert_eq!(
+        (&refused["error"]["code"], &refused["error"]["message"]),
+        (&json!(-32600), &json!("the prompt before goes on"))
+    );
+    client.send(&json!({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": sessions[0]}}));
+    assert_eq!(client.answer(prompts[0])["result"]["stopReason"], "cancelled");
+    client.send(&json!({"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": prompts[1]}}));
+    assert_eq!(client.answer(prompts[1])["result"]["stopReason"], "cancelled");
+    workspace.write("awake", "");
+    assert_eq!(client.answer(prompts[2])["result"]["stopReason"], "end_turn");
+}
+
+#[test]
+fn nothing_is_done_before_initialize() {
+    let workspace = Workspace::new();
+    let mut client = Client::bare(&workspace, ".");
+    let answer = client.ask("session/new", json!({"cwd": workspace.path(), "mcpServers": []}));
+    assert_eq!(
+        (&answer["error"]["code"], &answer["error"]["message"]),
+        (&json!(-32600), &json!("`initialize` comes first"))
+    );
+}

@@ -107,7 +107,20 @@ pub(crate) struct Client {
 }
 
 impl Client {
+    /// Starts the server, and tells it what the client can do.
     pub(crate) fn start(workspace: &Workspace, served: &str, capabilities: Value) -> Self {
+        let mut client = Self::bare(workspace, served);
+        let answer = client.ask(
+            "initialize",
+            json!({"protocolVersion": 1, "clientCapabilities": capabilities}),
+        );
+        assert_eq!(answer["result"]["protocolVersion"], 1, "{answer}");
+        client.initialized = answer["result"].clone();
+        client
+    }
+
+    /// Starts the server, and tells it nothing.
+    pub(crate) fn bare(workspace: &Workspace, served: &str) -> Self {
         let command = &mut workspace.command(["acp", served]);
         let mut child = command.stdin(Stdio::piped()).spawn().expect("the program starts");
         let stdout = BufReader::new(child.stdout.take().expect("a pipe"));
@@ -120,7 +133,7 @@ impl Client {
                 }
             }
         });
-        let mut client = Self {
+        Self {
             stdin: child.stdin.take(),
             child,
             received,
@@ -128,14 +141,7 @@ impl Client {
             next: 1,
             initialized: Value::Null,
             judge: Judge::new(),
-        };
-        let answer = client.ask(
-            "initialize",
-            json!({"protocolVersion": 1, "clientCapabilities": capabilities}),
-        );
-        assert_eq!(answer["result"]["protocolVersion"], 1, "{answer}");
-        client.initialized = answer["result"].clone();
-        client
+        }
     }
 
     pub(crate) fn send(&mut self, message: &Value) {

@@ -198,6 +198,31 @@ async fn a_cancelled_run_is_resumed_and_a_run_that_does_not_go_on_cannot_be_canc
 }
 
 #[tokio::test]
+async fn a_message_withdraws_the_questions_before_it() {
+    let store = Arc::new(MemoryStore::new());
+    let alone = RunService::new(runs(&store, Host::system().unattended()));
+    let id = alone.start(gate(), RunOptions::default()).await.expect("it starts");
+    outcome(&alone, &id).await;
+    let service = RunService::new(runs(&store, Host::system()));
+    service
+        .resume(&id, RunOptions::default())
+        .await
+        .expect("it waits for an answer");
+    let mut follow = service.follow(&id, 0).await.expect("it is there");
+    until(&mut follow, "asked Print it?").await;
+    service.cancel(&id, "a test").await.expect("it goes on");
+    outcome(&service, &id).await;
+    let open = service.summary(&id).await.expect("it can be read").questions;
+    assert_eq!(open.len(), 1, "{open:?}");
+    let options = RunOptions::default().answer("editor", "no");
+    let went_on = service.continue_with(&id, "again", Default::default(), options).await;
+    went_on.expect("it was cancelled");
+    outcome(&service, &id).await;
+    let open = service.summary(&id).await.expect("it can be read").questions;
+    assert_eq!(open, [], "the question before the message is withdrawn");
+}
+
+#[tokio::test]
 async fn the_latest_runs_come_first() {
     let service = service();
     let mut ids = Vec::new();
