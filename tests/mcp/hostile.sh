@@ -16,6 +16,7 @@ fields="$fields,\"colour\":{\"type\":\"string\",\"enum\":[\"red\",\"green\"]}"
 # Tools whose arguments have a schema.
 strict='{"name":"strict","description":"d","inputSchema":{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}}'
 strict="$strict,{\"name\":\"broken\",\"description\":\"d\",\"inputSchema\":{\"type\":\"object\",\"required\":3}}"
+strict="$strict,{\"name\":\"reads\",\"description\":\"d\",\"inputSchema\":{\"type\":\"object\"},\"annotations\":{\"readOnlyHint\":true}}"
 tool() { printf '{"name":"%s","description":"d","inputSchema":{"type":"object"}}' "$1"; }
 
 while IFS= read -r line; do
@@ -57,6 +58,7 @@ while IFS= read -r line; do
             asking=$id
             say "{\"jsonrpc\":\"2.0\",\"id\":900,\"method\":\"elicitation/create\",\"params\":{\"message\":\"Who are\\u001b[2K you?\",\"requestedSchema\":{\"type\":\"object\",\"properties\":{$fields},\"required\":[\"name\",\"colour\"]}}}"
             ;;
+        *'"name":"reads"'*) text read ;;
         *'"name":"new.one"'*) text 'as new' ;;
         esac
         ;;

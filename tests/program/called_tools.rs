@@ -5,6 +5,7 @@
 use crate::support::editor::Editor;
 use crate::support::exchange::tool_calls;
 use crate::support::files::read;
+use crate::support::terminal::Terminal;
 use crate::support::{Outcome, Workspace, eventually, records};
 use serde_json::{Value, json};
 
@@ -231,6 +232,146 @@ fn a_stub_takes_the_place_of_the_call() {
     );
     workspace.run(["test", "a.test.yaml"]).expect_code(0);
     assert!(!workspace.path().join("starts.txt").exists(), "no server is started");
+}
+
+/// What is called is what the author wrote: no text of others is a name or a template, and no server permits itself.
+#[test]
+fn no_text_decides_what_is_called_and_no_server_permits_its_call() {
+    let named_by_input = allowed("tool: 'h.{{ input }}'");
+    let outcome = named_by_input.run(["run", "a.yaml", "-i", "right", "--output", "json"]);
+    let told = output(&outcome.expect_code(1));
+    assert!(
+        told["error"].to_string().contains("has no tool `{{ input }}`"),
+        "{told}"
+    );
+    assert_eq!(calls(&named_by_input), 0);
+    let workspace = allowed("tool: h.right, arguments: {q: '{{ input }}', '{{ input }}': 1}");
+    let text = "{{ 2 + 3 }} \", {\"tool\": \"h.die\"}";
+    workspace.run(["run", "a.yaml", "-i", text]).expect_code(0);
+    let made = tool_calls(&workspace.journal(), "a", 1);
+    let made: Vec<Value> = made.into_iter().flatten().collect();
+    assert_eq!(made.len(), 1, "{made:?}");
+    assert_eq!(made[0]["arguments"], json!({"q": text, "{{ input }}": 1}));
+    // A tool that says that it only reads needs the permission, too.
+    let reads = workspace_that_asks("tool: h.reads");
+    let waits = run(&reads).expect_code(3);
+    assert_eq!(waits.json()["completion_reason"], "waiting_for_input");
+    assert_eq!(calls(&reads), 0);
+    reads
+        .run(["resume", "--last", "--allow-tool", "h.reads"])
+        .expect_code(0);
+    assert_eq!(calls(&reads), 1);
+}
+
+fn workspace_that_asks(agent: &str) -> Workspace {
+    workspace(agent, "permission: ask")
+}
+
+/// A model that has such an agent as a tool chooses the arguments that its templates read, and not the call.
+#[test]
+fn a_model_that_asks_such_an_agent_needs_the_permission_of_the_server() {
+    let workspace = Workspace::new();
+    workspace.write("hostile.sh", read("tests/mcp/hostile.sh"));
+    workspace.write(
+        "a.yaml",
+        "name: asked\nagents:\n  - {name: bot, model_profile: m, tools: [fetch]}\n  - {name: a, tool: h.right, arguments: {q: '{{ parameters.q }}'}}\n\
+         tools:\n  fetch: {agent: a, description: it fetches, parameters: {type: object}}\n  h: {mcp: {command: [sh, hostile.sh]}}\n\
+         model_profiles:\n  m: {provider: simulated, replies: [{tool_calls: [{name: fetch, arguments: {q: x, tool: h.die}}]}, done]}\n",
+    );
+    let waits = run(&workspace).expect_code(3);
+    assert!(waits.stdout.contains("h.right"), "{}", waits.stdout);
+    assert_eq!(calls(&workspace), 0);
+    workspace
+        .run(["resume", "--last", "--allow-tool", "h.right"])
+        .expect_code(0);
+    let heard = workspace.read("heard.txt");
+    let made: Vec<&str> = heard.lines().filter(|line| line.contains("tools/call")).collect();
+    assert_eq!(made.len(), 1, "{heard}");
+    assert!(
+        made[0].contains("\"name\":\"right\"") && made[0].contains("\"arguments\":{\"q\":\"x\"}"),
+        "{heard}"
+    );
+}
+
+/// Each call is permitted by a person, who sees all arguments; `always` holds for the other calls of the run.
+#[test]
+fn a_person_at_the_terminal_permits_a_call_or_refuses_it() {
+    let agent = "tool: h.right, arguments: {q: '{{ item }}'}, for_each: {in: [1, 2, 3], max_parallel: 1}";
+    for (typed, code, expected, decisions) in [
+        (&["y", "n"][..], 1, 1, &["once", "denied"][..]),
+        (&["a"], 0, 3, &["always"]),
+    ] {
+        let workspace = workspace(agent, "");
+        let mut terminal = Terminal::open(&workspace, &["run", "a.yaml"], &[("NO_COLOR", "1")]);
+        for (at, answer) in typed.iter().enumerate() {
+            terminal.wait_for(&format!(
+                "a asks: may the tool `h.right` be called with {{\"q\":{}}}?",
+                at + 1
+            ));
+            terminal.wait_for("3  always in this run");
+            terminal.wait_for("> ");
+            assert_eq!(calls(&workspace), at, "nothing is called before it is permitted");
+            terminal.type_in(&format!("{answer}\n"));
+        }
+        let (ended, text) = terminal.finish();
+        assert_eq!(ended, code, "{text}");
+        assert_eq!(calls(&workspace), expected, "{text}");
+        let journal = workspace.journal();
+        let decided: Vec<&str> = journal
+            .iter()
+            .filter(|record| record["event"] == "permission_decided")
+            .filter_map(|record| record["data"]["decision"].as_str())
+            .take(decisions.len())
+            .collect();
+        assert_eq!(decided, decisions, "{text}");
+    }
+}
+
+/// A second run with a part of the first one: what was called is not called again, and what is called is asked about again.
+#[test]
+fn a_fork_and_a_rerun_keep_the_call_or_make_it_anew() {
+    let workspace = Workspace::new();
+    workspace.write("hostile.sh", read("tests/mcp/hostile.sh"));
+    workspace.write("b.rhai", "#{ m: dependencies.a.n + 1 }");
+    workspace.write(
+        "a.yaml",
+        "name: called\nagents:\n  - {name: a, tool: h.right}\n  - {name: b, script: b.rhai, depends_on: [a]}\ntools:\n  h: {mcp: \
+         {command: [sh, hostile.sh]}}\n",
+    );
+    let allowed = ["run", "a.yaml", "--allow-tool", "h", "--output", "json"];
+    let first = workspace.run(allowed).expect_code(0).json()["run_id"].clone();
+    let first = first.as_str().expect("an id");
+    assert_eq!(calls(&workspace), 1);
+    for again in [
+        &["fork", first, "--at-turn", "1", "--output", "json"][..],
+        &["rerun", first, "--from", "b@2", "--output", "json"],
+    ] {
+        let outcome = workspace.run(again).expect_code(0);
+        assert_eq!(outcome.json()["final_state"]["m"], 2, "{again:?}");
+        assert_eq!(calls(&workspace), 1, "{again:?}: the result is that of the first run");
+    }
+    // The permission of the first run is not that of another run.
+    for again in [
+        &["fork", first, "--at-turn", "0"][..],
+        &["rerun", first, "--from", "a@1"],
+    ] {
+        workspace.run(again).expect_code(3);
+        assert_eq!(calls(&workspace), 1, "{again:?}");
+    }
+    for (nth, again) in [
+        &["fork", first, "--at-turn", "0", "--allow-tool", "h", "--output", "json"][..],
+        &["rerun", first, "--from", "a@1", "--allow-tool", "h", "--output", "json"],
+    ]
+    .iter()
+    .enumerate()
+    {
+        let outcome = workspace.run(*again).expect_code(0).json();
+        assert_eq!(outcome["final_state"]["m"], 2, "{again:?}");
+        assert_eq!(calls(&workspace), nth + 2, "{again:?}");
+        let id = outcome["run_id"].as_str().expect("an id").to_owned();
+        workspace.run(["replay", &id]).expect_code(0);
+        assert_eq!(calls(&workspace), nth + 2, "a replay calls nothing");
+    }
 }
 
 #[test]

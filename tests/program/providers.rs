@@ -83,6 +83,58 @@ fn three_attempts_are_made_where_nothing_is_said() {
     assert_eq!(server.asked().len(), 1, "what is wrong stays wrong");
 }
 
+/// The retries of the profile are inside of each attempt of the agent: what is told says so.
+#[test]
+fn the_attempts_of_an_agent_multiply_the_requests_of_its_profile_and_the_run_says_so() {
+    let server = Server::with(vec![answer("500 Oh", &[("retry-after-ms", "1")], "out of order")]);
+    let workspace = Workspace::new();
+    let text = |attempts: u32, more: &str| {
+        ensemble(&server.url(), more).replace(
+            "{name: writer, model_profile: main}",
+            &format!("{{name: writer, model_profile: main, retry: {{max_attempts: {attempts}, delay_seconds: 0}}}}"),
+        )
+    };
+    let run = |attempts: u32, more: &str| {
+        workspace.write("one.yaml", text(attempts, more));
+        let before = server.asked().len();
+        let mut command = workspace.command(["run", "one.yaml"]);
+        command.env("OPENAI_API_KEY", KEY);
+        let outcome = crate::support::Running(command.spawn().expect("the program starts")).finish();
+        (outcome.expect_code(1), server.asked().len() - before)
+    };
+    let (outcome, asked) = run(2, "");
+    assert_eq!(asked, 6);
+    let last = "answered 500 Internal Server Error: out of order; it was the last of 3 requests (`retry` of model profile `main`)";
+    let once = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let (shown, told) = (once(&outcome.stdout), once(&outcome.stderr));
+    assert!(
+        shown.contains("failed (model) in attempt 2: ") && shown.contains(last),
+        "{shown}"
+    );
+    let sum = "writer made 6 requests in 2 attempts: its `retry` repeats the execution, and the `retry` of its model profile repeats \
+               each request";
+    assert!(told.contains("6 model requests") && told.contains(sum), "{told}");
+    let later = once(&workspace.run(["runs", "show", "--last"]).expect_code(0).stdout);
+    assert!(
+        later.contains("attempt 1 failed (model): ") && later.contains(sum),
+        "{later}"
+    );
+    assert!(later.contains("failed (model) in attempt 2: "), "{later}");
+    // Where only one of them repeats, nothing is multiplied.
+    for (attempts, more, expected) in [
+        (1, "", 3),
+        (2, ", retry: {max_attempts: 1}", 2),
+        (1, ", retry: {max_attempts: 1}", 1),
+    ] {
+        let (outcome, asked) = run(attempts, more);
+        let told = once(&outcome.stdout) + &once(&outcome.stderr);
+        assert_eq!(asked, expected, "{told}");
+        assert!(!told.contains("repeats the execution"), "{told}");
+        assert_eq!(told.contains("it was the last of"), expected == 3, "{told}");
+        assert_eq!(told.contains("in attempt 2"), attempts == 2, "{told}");
+    }
+}
+
 #[test]
 fn a_provider_that_wants_long_rest_is_left_for_its_fallback() {
     let busy = Server::with(vec![answer("429 Too Many Requests", &[("retry-after", "86400")], "")]);

@@ -17,6 +17,18 @@ use crate::support::{Outcome, Running, Workspace, eventually};
 
 const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
+/// A server of one tool, which keeps the call.
+const SERVER: &str = r#"while IFS= read -r line; do
+    id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+    say() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
+    case "$line" in
+    *'"method":"initialize"'*) say '{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"c","version":"1"}}' ;;
+    *'"method":"tools/list"'*) say '{"tools":[{"name":"look","description":"d","inputSchema":{"type":"object"}}]}' ;;
+    *'"method":"tools/call"'*) printf '%s\n' "$line" > called.json; say '{"content":[{"type":"text","text":"ok"}]}' ;;
+    esac
+done
+"#;
+
 /// A model with a tool, an ensemble inside, an attempt that fails, and a loop over two parts.
 const ALL: &str = "\
 name: outer
@@ -292,19 +304,7 @@ fn models_and_servers_of_tools_are_told_the_span() {
     run(&workspace, &server.url(), &["run", "m.yaml"], &key).expect_code(0);
     assert_eq!(model.asked()[1].header("traceparent"), None);
 
-    workspace.write(
-        "server.sh",
-        r#"while IFS= read -r line; do
-    id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
-    say() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
-    case "$line" in
-    *'"method":"initialize"'*) say '{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"c","version":"1"}}' ;;
-    *'"method":"tools/list"'*) say '{"tools":[{"name":"look","description":"d","inputSchema":{"type":"object"}}]}' ;;
-    *'"method":"tools/call"'*) printf '%s\n' "$line" > called.json; say '{"content":[{"type":"text","text":"ok"}]}' ;;
-    esac
-done
-"#,
-    );
+    workspace.write("server.sh", SERVER);
     workspace.write(
         "t.yaml",
         "name: t\nagents: [{name: bot, model_profile: p, tools: [s]}]\nmodel_profiles:\n  p: {provider: simulated, replies: [{tool_calls: [{name: s__look}]}, done]}\n\
@@ -318,6 +318,48 @@ done
     let meta = &called["params"]["_meta"];
     assert_eq!(meta["traceparent"], traceparent(named(&spans, "invoke_agent bot")));
     assert_eq!(meta["tracestate"], "a=1");
+}
+
+/// There is no model, so there is no request: the call stands alone in the execution, and its server is told the span.
+#[test]
+fn a_call_without_a_model_is_a_span_of_a_tool_and_none_of_a_model() {
+    let (workspace, server) = (Workspace::new(), collector());
+    workspace.write("server.sh", SERVER);
+    let ensemble = |tool: &str| {
+        format!(
+            "name: t\nagents: [{{name: bot, tool: s.{tool}, arguments: {{bird: heron}}}}]\ntools:\n  s: {{permission: allow, mcp: {{command: [sh, \
+             server.sh]}}}}\n"
+        )
+    };
+    workspace.write("t.yaml", ensemble("look"));
+    run(&workspace, &server.url(), &["run", "t.yaml", "--otlp"], &[]).expect_code(0);
+    let spans = received(&server);
+    let mut all = names(&spans);
+    all.sort_unstable();
+    assert_eq!(all, ["execute_tool s.look", "invoke_agent bot", "invoke_workflow t"]);
+    let (call, execution) = (named(&spans, "execute_tool s.look"), named(&spans, "invoke_agent bot"));
+    assert_eq!(call.parent_span_id, execution.span_id);
+    assert_eq!(text(call, "gen_ai.tool.name"), Some("s.look"));
+    assert_eq!(text(execution, "gen_ai.request.model"), None);
+    assert!(
+        spans.iter().all(|span| !format!("{span:?}").contains("heron")),
+        "only if it is asked for"
+    );
+    let called: serde_json::Value = serde_json::from_str(&workspace.read("called.json")).expect("JSON");
+    assert_eq!(called["params"]["_meta"]["traceparent"], traceparent(execution));
+    let (_, export) = exported(&workspace, &["--otlp-content"]);
+    let call = named(&export, "execute_tool s.look");
+    assert_eq!(text(call, "gen_ai.tool.call.arguments"), Some("{\"bird\":\"heron\"}"));
+    assert_eq!(text(call, "gen_ai.tool.call.result"), Some("ok"));
+    // A call that is not made has no span.
+    workspace.write("t.yaml", ensemble("lock"));
+    run(&workspace, &server.url(), &["run", "t.yaml"], &[]).expect_code(1);
+    let (_, spans) = exported(&workspace, &[]);
+    assert!(
+        names(&spans).iter().all(|name| !name.contains("tool")),
+        "{:?}",
+        names(&spans)
+    );
 }
 
 #[test]

@@ -64,7 +64,7 @@ const SHIPPED: [(&str, &[&str]); 9] = [
 ];
 
 fn path_of(name: &str) -> String {
-    project().join(format!("ensembles/{name}.yaml")).display().to_string()
+    format!("ensembles/{name}.yaml")
 }
 
 /// Those that read or run files, which in-process scripts cannot: they need `sh` and `cat`.
@@ -72,7 +72,10 @@ const WITH_A_SHELL: [&str; 2] = ["reviews", "coding-review"];
 
 /// Runs a shipped ensemble where no other program can be found and nobody can be asked.
 fn run(name: &str, more: &[&str]) -> Outcome {
-    let workspace = Workspace::new();
+    run_in(&with_ensembles(), name, more)
+}
+
+fn run_in(workspace: &Workspace, name: &str, more: &[&str]) -> Outcome {
     let path = path_of(name);
     let arguments = [&["run", &path, "--output", "json"], more].concat();
     let path = if WITH_A_SHELL.contains(&name) {
@@ -99,8 +102,13 @@ fn every_shipped_ensemble_is_known_here() {
 #[test]
 fn every_shipped_ensemble_runs_to_its_end() {
     for (name, sequence) in SHIPPED {
-        let outcome = run(name, &[]).expect_code(0);
+        let workspace = with_ensembles();
+        let outcome = run_in(&workspace, name, &[]).expect_code(0);
         assert_eq!(outcome.sequence(), sequence, "{name}");
+        // What is written and recorded is in the folder of the test, also where the project has been used itself.
+        assert_eq!(workspace.runs().len(), 1, "{name}");
+        let is_written = workspace.path().join("coding-review-work/greet.sh").exists();
+        assert_eq!(is_written, name == "coding-review", "{name}");
         let result = outcome.json();
         assert_eq!(result["completion_reason"], "completed", "{name}");
         assert_eq!(result["warnings"], Value::Array(Vec::new()), "{name}");
@@ -112,19 +120,19 @@ fn every_shipped_ensemble_runs_to_its_end() {
 
 #[test]
 fn every_shipped_ensemble_validates_without_a_word() {
-    let workspace = Workspace::new();
-    let folder = project().join("ensembles").display().to_string();
-    let outcome = workspace.run(["validate", "--deny-warnings", &folder]).expect_code(0);
+    let workspace = with_ensembles();
+    let outcome = workspace
+        .run(["validate", "--deny-warnings", "ensembles"])
+        .expect_code(0);
     assert_eq!(outcome.stdout, "");
 }
 
 /// Each has tests, which pass without a process, and which reach all that can be reached.
 #[test]
 fn the_tests_of_every_shipped_ensemble_pass_and_leave_nothing_out() {
-    let workspace = Workspace::new();
-    let folder = project().join("ensembles").display().to_string();
+    let workspace = with_ensembles();
     let child = workspace
-        .command(["test", "--coverage", "--output", "json", &folder])
+        .command(["test", "--coverage", "--output", "json", "ensembles"])
         .env("PATH", "")
         .spawn();
     let outcome = crate::support::Running(child.expect("the program starts")).finish();
@@ -250,7 +258,7 @@ fn the_assistant_calls_tools_in_a_chat() {
     assert_eq!(calls, 3, "each message is one turn");
 }
 
-/// A workspace with the shipped ensembles. A run of those in the project would be recorded in the project.
+/// A workspace with the shipped ensembles. A run of those in the project would write into the project, and could be recorded there.
 fn with_ensembles() -> Workspace {
     let workspace = Workspace::new();
     let copied = std::process::Command::new("cp")

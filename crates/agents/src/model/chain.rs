@@ -196,7 +196,7 @@ impl Model {
         for (nth, at) in order.iter().copied().enumerate() {
             let (link, provider) = &self.links[at];
             let is_last = nth + 1 == order.len();
-            match query.retried(at, link, &**provider, is_last).await {
+            match query.asked(at, link, &**provider, is_last).await {
                 // Another model may answer.
                 Ok(reply) if reply.stop_reason == StopReason::Refusal && !is_last => {
                     query.replies.restart();
@@ -329,7 +329,29 @@ struct Query<'a> {
 }
 
 impl Query<'_> {
-    /// Asks one profile, with the retries that its `retry` allows.
+    /// Asks one profile, with the retries that its `retry` allows. An error tells how many requests were made.
+    async fn asked(
+        &mut self,
+        at: usize,
+        link: &Link,
+        provider: &dyn Provider,
+        is_last: bool,
+    ) -> Result<ModelReply, ModelError> {
+        let before = self.ask.made.load(Ordering::Relaxed);
+        let answer = self.retried(at, link, provider, is_last).await;
+        let requests = self.ask.made.load(Ordering::Relaxed) - before;
+        answer.map_err(|error| match requests {
+            0 | 1 => error,
+            all => ModelError {
+                message: format!(
+                    "{error}; it was the last of {all} requests (`retry` of model profile `{}`)",
+                    link.name
+                ),
+                ..error
+            },
+        })
+    }
+
     async fn retried(
         &mut self,
         at: usize,

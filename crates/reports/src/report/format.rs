@@ -4,7 +4,7 @@ use anstyle::{AnsiColor, Style};
 
 use super::door::Ink;
 use ensemble_core::conversation::AttemptFailed;
-use ensemble_language::data::Usage;
+use ensemble_language::data::{Failure, FailureKind, Usage};
 
 pub(super) const NAME: Ink = Ink::of(Style::new().bold());
 pub(super) const DIM: Ink = Ink::of(Style::new().dimmed());
@@ -36,6 +36,27 @@ pub(super) fn retry(failed: &AttemptFailed, whole: bool) -> Shortened {
         duration(failed.pause),
     );
     Shortened { text, has_cut }
+}
+
+/// The requests of an agent that failed in its last attempt, if each attempt made several: what multiplied them.
+pub(super) fn multiplied(agent: &str, attempts: u32, used: Option<Usage>, failure: &Failure) -> Option<String> {
+    let requests = used?.own_requests();
+    let is_of_model = failure.kind == FailureKind::Model && attempts > 1 && requests > u64::from(attempts);
+    is_of_model.then(|| {
+        format!(
+            "{agent} made {requests} requests in {attempts} attempts: its `retry` repeats the execution, and the `retry` of its model \
+             profile repeats each request"
+        )
+    })
+}
+
+/// `failed (model)`, and in which attempt if there were others.
+pub(super) fn failed(failure: &Failure, attempt: u32) -> String {
+    let kind = kind_of(failure.kind);
+    match attempt {
+        0 | 1 => format!("{BAD}failed{BAD:#} ({kind})"),
+        _ => format!("{BAD}failed{BAD:#} ({kind}) in attempt {attempt}"),
+    }
 }
 
 /// Requests, tokens and cost, as short text.

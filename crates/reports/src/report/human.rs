@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::Reporter;
 use super::console::{ConsoleWriter, Shown, is_long};
-use super::format::{BAD, CAUTION, DIM, NAME, TURN, count, duration, kind_of, retry};
+use super::format::{CAUTION, DIM, NAME, TURN, count, duration, failed, retry};
 use super::parts::{Parts, combined};
 use super::reasons::Reasons;
 use super::values::{self, output_text};
@@ -198,7 +198,7 @@ impl Human {
         match &finished.end {
             ExecutionEnd::Succeeded(output) => self.last_outputs.push(Arc::clone(output)),
             ExecutionEnd::Failed(failure) => {
-                let message = failure_text(failure);
+                let message = failure_text(failure, finished.attempt);
                 self.print_err(&format!("{}: {}\n", finished.agent, hanging(&message)));
             }
         }
@@ -234,7 +234,7 @@ impl Human {
             let mut text = format!("{DIM}{}{DIM:#}\n{}", parts.counts(true), lines.text);
             text.push_str(&match &finished.end {
                 ExecutionEnd::Succeeded(output) => output_text(&combined(output), self.is_whole()),
-                ExecutionEnd::Failed(failure) => failure_text(failure),
+                ExecutionEnd::Failed(failure) => failure_text(failure, finished.attempt),
             });
             return self.print(&format!("{title}{}", self.block(&text)));
         }
@@ -242,7 +242,7 @@ impl Human {
         let text = match &finished.end {
             ExecutionEnd::Succeeded(output) if shown.text => beside_text(output, self.is_whole()),
             ExecutionEnd::Succeeded(output) => output_text(output, self.is_whole()),
-            ExecutionEnd::Failed(failure) => failure_text(failure),
+            ExecutionEnd::Failed(failure) => failure_text(failure, finished.attempt),
         };
         self.print(&format!("{title}{}", self.block(&text)));
     }
@@ -404,9 +404,8 @@ fn quiet_outputs(ended: &RunEnded, last: Vec<Arc<Value>>, state: &ConversationSt
     }
 }
 
-fn failure_text(failure: &Failure) -> String {
-    let kind = kind_of(failure.kind);
-    format!("{BAD}failed{BAD:#} ({kind}): {}", failure.error.trim_end())
+fn failure_text(failure: &Failure, attempt: u32) -> String {
+    format!("{}: {}", failed(failure, attempt), failure.error.trim_end())
 }
 
 /// The keys of an output besides the text that was already streamed.

@@ -1,7 +1,7 @@
 //! The text at the end of a run: the outcome, time and usage, and the next commands.
 
 use super::{Human, Verbosity};
-use crate::report::format::{BAD, CAUTION, DIM, GOOD, count, duration, executions, used};
+use crate::report::format::{BAD, CAUTION, DIM, GOOD, count, duration, executions, multiplied, used};
 use crate::report::stood_in::stood_in;
 use crate::report::story::{place, word};
 use crate::report::wrap::hanging;
@@ -157,6 +157,16 @@ impl Human {
         let mut text = String::new();
         if usage.requests > 0 {
             text.push_str(&format!("  {}\n", used(&usage)));
+        }
+        let failed = state.ended().and_then(|ended| ended.failed.as_ref());
+        let is_failed = |agent: &str, turn| failed.is_some_and(|failed| *failed.agent == *agent && failed.turn == turn);
+        let entry = state
+            .history()
+            .find(|entry| is_failed(&entry.agent_name, entry.turn_number));
+        let told =
+            entry.and_then(|entry| multiplied(&entry.agent_name, entry.attempt, entry.usage, entry.failure.as_ref()?));
+        if let Some(told) = told {
+            text.push_str(&format!("  {}\n", hanging(&told)));
         }
         let by_agent = ensemble_core::conversation::usage_by_agent(state);
         if self.verbosity == Verbosity::Verbose && by_agent.len() > 1 {

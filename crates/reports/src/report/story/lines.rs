@@ -4,7 +4,7 @@ use chrono::Local;
 
 use super::next::Driver;
 use crate::report::door::Ink;
-use crate::report::format::{BAD, CAUTION, DIM, GOOD, NAME, count, duration, executions, used};
+use crate::report::format::{BAD, CAUTION, DIM, GOOD, NAME, count, duration, executions, multiplied, used};
 use crate::report::parts::Parts;
 use crate::report::values::value_text;
 use crate::report::wrap::LineWidth;
@@ -37,6 +37,15 @@ pub(super) fn totals(story: &Story) -> Vec<String> {
     if usage.requests > 0 {
         lines.push(used(&usage));
     }
+    let failed = story.ended().and_then(|ended| ended.failed.as_ref());
+    let of_failed = |(turn, execution): &(u32, &Execution)| {
+        failed.is_some_and(|failed| failed.turn == *turn && failed.agent == execution.agent)
+    };
+    let execution = story.executions().find(of_failed).map(|(_, execution)| execution);
+    lines.extend(execution.and_then(|execution| {
+        let finished = execution.finished.as_ref()?;
+        multiplied(&execution.agent, finished.attempt, execution.usage, finished.failure()?)
+    }));
     lines
 }
 

@@ -7,7 +7,7 @@ use super::lines::{INDENT, as_written, decision_line, given, mark, stopped, time
 use super::next::{Driver, next, quoted};
 use crate::report::console::{call_line, is_long, result_line};
 use crate::report::context_window;
-use crate::report::format::{BAD, CAUTION, DIM, GOOD, NAME, TURN, count, duration, kind_of, retry};
+use crate::report::format::{BAD, CAUTION, DIM, GOOD, NAME, TURN, count, duration, failed, kind_of, retry};
 use crate::report::parts::{Parts, combined};
 use crate::report::reasons::Reasons;
 use crate::report::stood_in::stood_in;
@@ -171,8 +171,8 @@ impl StoryPrinter {
         }
         match &finished.end {
             ExecutionEnd::Failed(failure) => {
-                let kind = kind_of(failure.kind);
-                let message = format!("{BAD}failed{BAD:#} ({kind}): {}", failure.error.trim_end());
+                let what = failed(failure, finished.attempt);
+                let message = format!("{what}: {}", failure.error.trim_end());
                 text.push_str(&self.block(&message));
                 self.has_cut |= !self.whole && !failure.error.contains(finished.stderr.trim());
             }
