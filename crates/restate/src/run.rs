@@ -4,7 +4,9 @@
 //! a worker. It awaits only what the engine's journal can answer: calls, the timer, answers, and cancellation. Its records
 //! stand in the engine's state, one entry for what is committed at once, so they can be read while it runs.
 
+mod inside;
 mod log;
+mod waiting;
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -13,24 +15,22 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use ensemble_core::conversation::{
-    CompletionReason, Event, ExecutionEnd, ExecutionFinished, ExecutionStarted, Interruption, RunResumed,
+    CompletionReason, Event, ExecutionEnd, ExecutionFinished, ExecutionStarted, Interruption,
 };
 use ensemble_core::executor::queue;
 use ensemble_core::resolver::{Decision, decide};
 use ensemble_language::data::{Failure, FailureKind};
 use ensemble_language::plan::Plan;
-use ensemble_remote::protocol::{
-    Answer, Brief, DAYS, Decided, Done, InnerEnded, InnerLines, InnerWanted, Records, StartRun, Work,
-};
+use ensemble_remote::protocol::{Answer, Brief, DAYS, Decided, Done, InnerEnded, InnerLines, Records, StartRun, Work};
 use ensemble_runs::Prepared;
-use ensemble_runs::recorded::again;
 use restate_sdk::context::{DurableFuture, DurableFuturesUnordered};
 use restate_sdk::prelude::*;
 
+use self::inside::{Child, cut_short};
 use self::log::{BRIEF, Log, START, chunk_of};
 use crate::execution::ExecutionClient;
 use crate::index::IndexClient;
-use crate::worker::{LOOKED_AT_EVERY, Worker};
+use crate::worker::Worker;
 
 /// Drives runs.
 pub struct Run(pub Worker);
@@ -41,15 +41,6 @@ const INVOCATION: &str = "invocation";
 const FINAL: &str = "final";
 /// The state entry with the number of the leg: how often the run began or went on.
 const LEG: &str = "leg";
-/// How long a run that was cut short waits for somebody who resumes it.
-const RESUMABLE_FOR: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// How long workers may take until they have stopped the executions of a run that was cut short. It goes on after that, so that none is
-/// under way twice.
-const STOPPED_AFTER: Duration = LOOKED_AT_EVERY.saturating_add(Duration::from_secs(1));
-
-/// How many seconds a run inside another that was cut short may take to end.
-const ENDS_WITHIN: u32 = 10;
-
 /// Why the workflow goes on.
 enum Woken {
     /// An execution has ended, or its call has.
@@ -60,8 +51,6 @@ enum Woken {
     TimeIsUp(u32),
 }
 
-/// When somebody resumed the run; `None`: nobody did in time.
-type Resumed<'a> = Pin<Box<dyn DurableFuture<Output = Option<DateTime<Utc>>> + Send + 'a>>;
 type Awaited<'a> = Pin<Box<dyn DurableFuture<Output = Woken> + Send + 'a>>;
 
 #[restate_sdk::workflow(
@@ -102,6 +91,7 @@ impl Run {
             performed: Vec::new(),
             children: Vec::new(),
             known: HashMap::new(),
+            answered: HashMap::new(),
             leg: 0,
         };
         let before = match &start.goes_on_after {
@@ -109,7 +99,7 @@ impl Run {
             None => None,
         };
         let goes_on = match before {
-            Some(before) => run.take_over(before, start.at)?,
+            Some(before) => run.take_over(before, start.at, start.answered)?,
             None => {
                 run.log.commit([Event::RunStarted(Box::new(start.started))]);
                 true
@@ -199,31 +189,11 @@ impl Run {
     }
 }
 
-/// The records of a run inside another that was cut short with it, when it has ended. `None`: it never began.
-async fn cut_short(ctx: &WorkflowContext<'_>, run: &str) -> HandlerResult<Option<Records>> {
-    let mut waited = 0;
-    loop {
-        let client = ctx.workflow_client::<RunClient>(run.to_owned());
-        let records = client.records(0).call().await?.into_inner();
-        // Its end was under way when the run around it ended. A workflow that somebody has killed has no end.
-        if records.is_over || waited == ENDS_WITHIN {
-            return Ok(Some(records).filter(|records| !records.lines.is_empty()));
-        }
-        waited += 1;
-        ctx.sleep(Duration::from_secs(1)).await?;
-    }
-}
-
-/// The workflow that goes on with a run inside another after this one was cut short.
-fn after(run: &str) -> Arc<str> {
-    let counted = run
-        .rsplit_once('~')
-        .and_then(|(run, count)| Some((run, count.parse::<u32>().ok()?)));
-    let (run, count) = counted.unwrap_or((run, 1));
-    format!("{run}~{}", count + 1).into()
-}
-
 async fn is_over(ctx: &SharedWorkflowContext<'_>) -> Result<bool, TerminalError> {
+    // One that has ended and waits for an answer is inside another, which goes on with it.
+    if ctx.get::<bool>(FINAL).await?.unwrap_or_default() {
+        return Ok(true);
+    }
     let brief = ctx.get::<Json<Brief>>(BRIEF).await?;
     Ok(brief.is_some_and(|brief| brief.0.is_over()))
 }
@@ -244,21 +214,6 @@ fn promise_of(agent: &str, execution: u32, asked: u64) -> String {
     format!("answer:{asked}:{agent}:{execution}")
 }
 
-/// A run of an inner ensemble that is under way.
-struct Child {
-    agent: Arc<str>,
-    /// Its name in the run that it is inside.
-    name: String,
-    /// The id of its workflow.
-    run: Arc<str>,
-}
-
-impl Child {
-    fn is(&self, agent: &Arc<str>, name: &str) -> bool {
-        self.agent == *agent && self.name == name
-    }
-}
-
 /// A run under way.
 struct Drive<'a> {
     ctx: &'a WorkflowContext<'a>,
@@ -276,14 +231,16 @@ struct Drive<'a> {
     answers: Vec<(Arc<str>, serde_json::Value)>,
     /// By agent: the decision about the call that it waits for, until its execution has ended or asks again.
     decided: HashMap<Arc<str>, Decided>,
-    /// By agent that is under way: the runs of its inner ensemble that have ended.
+    /// By agent that is under way or asks: the runs of its inner ensemble that have ended, or wait for an answer.
     inner: HashMap<Arc<str>, Vec<InnerEnded>>,
     /// The agents whose calls have not returned; one that waits for runs of its inner ensemble has none.
     performed: Vec<Arc<str>>,
     /// The runs of inner ensembles that are under way.
     children: Vec<Child>,
     /// The workflows of all inner ensembles that were begun, by the names of their runs.
-    known: HashMap<String, Arc<str>>,
+    known: HashMap<String, InnerLines>,
+    /// The answers to questions of runs of inner ensembles that have not gone on yet, by the names of the runs.
+    answered: HashMap<String, Answer>,
     /// Counts the times that the run began or went on; each has the whole time limit.
     leg: u32,
 }
@@ -303,8 +260,10 @@ impl<'a> Drive<'a> {
                     let reason = ended.completion_reason;
                     self.log.commit([Event::RunEnded(ended)]);
                     let goes_on = match reason {
+                        // The run around it asks, and goes on with it by a run of its own.
+                        _ if self.is_inside => false,
                         CompletionReason::WaitingForInput => self.wait_for_answer().await?,
-                        reason if reason.is_resumable() && !self.is_inside => self.wait_for_resume().await,
+                        reason if reason.is_resumable() => self.wait_for_resume().await,
                         _ => false,
                     };
                     if !goes_on {
@@ -369,96 +328,19 @@ impl<'a> Drive<'a> {
             answer: answer.map(|(_, answer)| answer.clone()),
             decided: self.decided.get(&agent).cloned(),
             inner: self.inner.get(&agent).cloned().unwrap_or_default(),
+            begun: self.lost_with(&agent),
         };
         let call = self.ctx.service_client::<ExecutionClient>().perform(Json(work)).call();
         let done = call.map(move |done| Woken::Done(agent, done.map(Json::into_inner)));
         self.awaited.push(Box::pin(done));
     }
 
-    /// An execution waits for runs of its inner ensemble. Those that are not under way begin, and if one has ended meanwhile, the
-    /// execution is performed again.
-    fn wants(&mut self, agent: &Arc<str>, wanted: Vec<InnerWanted>) {
-        self.performed.retain(|other| other != agent);
-        let ended = self.inner.get(agent).map_or(&[][..], Vec::as_slice);
-        let has_ended = |wanted: &InnerWanted| ended.iter().any(|ended| ended.name == wanted.name);
-        let (ended, open): (Vec<_>, Vec<_>) = wanted.into_iter().partition(has_ended);
-        for wanted in open {
-            if !self.children.iter().any(|child| child.is(agent, &wanted.name)) {
-                self.call_inner(agent.clone(), wanted);
-            }
-        }
-        if !ended.is_empty() {
-            self.call(agent.clone());
-        }
-    }
-
-    /// A run of an inner ensemble has ended. Its agent's execution may have ended before, which had no need of it.
-    fn inner_ended(&mut self, agent: Arc<str>, ended: InnerEnded, brief: Result<Brief, TerminalError>) {
-        let known = self.children.iter().position(|child| child.run == ended.run);
-        let Some(known) = known else { return };
-        self.children.remove(known);
-        if let Err(error) = brief {
-            return self.ended(&agent, Err(error));
-        }
-        self.inner.entry(agent.clone()).or_default().push(ended);
-        if !self.performed.contains(&agent) {
-            self.call(agent);
-        }
-    }
-
-    /// Calls the run of an inner ensemble, as a workflow of its own.
-    fn call_inner(&mut self, agent: Arc<str>, wanted: InnerWanted) {
-        let InnerWanted { name, mut start } = wanted;
-        start.goes_on_after = self.known.get(&name).cloned();
-        let run = match &start.goes_on_after {
-            Some(before) => after(before),
-            None => start.started.run_id.clone(),
-        };
-        // Known before it ends, so that a run that is cut short shows it too.
-        self.keep_child(InnerLines {
-            name: name.clone(),
-            ensemble: start.ensemble.to_string(),
-            lines: String::new(),
-            run: Some(run.clone()),
-            inside: Vec::new(),
-        });
-        let call = self
-            .ctx
-            .workflow_client::<RunClient>(run.to_string())
-            .run(Json(start))
-            .call();
-        self.children.push(Child {
-            agent: agent.clone(),
-            name: name.clone(),
-            run: run.clone(),
-        });
-        let ended = InnerEnded { name, run };
-        let done = call.map(move |brief| Woken::Inner(agent, ended, brief.map(Json::into_inner)));
-        self.awaited.push(Box::pin(done));
-    }
-
-    fn keep_child(&mut self, child: InnerLines) {
-        if let Some(run) = &child.run {
-            self.known.insert(child.name.clone(), run.clone());
-        }
-        self.log.keep_child(child);
-    }
-
-    /// Takes over what another workflow did of this run. `false`: the run had ended for good.
-    fn take_over(&mut self, before: Records, at: DateTime<Utc>) -> HandlerResult<bool> {
-        let records = ensemble_remote::protocol::records(&before.lines);
-        let records = records.map_err(|error| TerminalError::new(error.to_string()))?;
-        self.log.commit_records(records);
-        for inner in before.inside {
-            self.keep_child(inner);
-        }
-        let ended = self.log.state().ended();
-        let goes_on = ended.is_none_or(|ended| ended.completion_reason.is_resumable());
-        if goes_on {
-            self.log.advance(at);
-            self.log.commit([self.resumed()]);
-        }
-        Ok(goes_on)
+    /// The runs of its inner ensemble that the agent has begun in an attempt that did not end.
+    fn lost_with(&self, agent: &str) -> Vec<String> {
+        let slots = self.log.state().open_turn().into_iter().flat_map(|turn| &turn.slots);
+        let slot = slots.into_iter().find(|slot| *slot.start.agent == *agent);
+        let lost = slot.filter(|slot| slot.attempt > slot.last_ended);
+        lost.map_or_else(Vec::new, |slot| self.begun(agent, slot.start.execution))
     }
 
     fn interrupt(&mut self, cause: Interruption) {
@@ -472,14 +354,6 @@ impl<'a> Drive<'a> {
         self.log.commit([Event::Interrupted(cause)]);
     }
 
-    /// Cancels the runs inside this one of which this holds.
-    fn cancel_children(&mut self, is_meant: impl Fn(&Child) -> bool) {
-        for child in self.children.extract_if(.., |child| is_meant(child)) {
-            let child = self.ctx.workflow_client::<RunClient>(child.run.to_string());
-            child.cancel("the run that it is inside".to_owned()).send();
-        }
-    }
-
     /// Commits what an execution did.
     fn ended(&mut self, agent: &Arc<str>, done: Result<Done, TerminalError>) {
         // Parts whose results do not matter any more.
@@ -487,7 +361,10 @@ impl<'a> Drive<'a> {
         self.performed.retain(|other| other != agent);
         self.under_way.retain(|other| other != agent);
         self.decided.remove(agent);
-        self.inner.remove(agent);
+        match done.as_ref().ok().and_then(|done| done.asks.as_deref()) {
+            Some(child) => self.asks(child),
+            None => drop(self.inner.remove(agent)),
+        }
         let failed = |reason: String| (Vec::new(), Some(reason), Vec::new());
         let (records, error, inside) = match done {
             Err(error) => failed(error.message().to_owned()),
@@ -534,85 +411,5 @@ impl<'a> Drive<'a> {
         };
         self.log
             .commit([Event::ExecutionStarted(started), Event::ExecutionFinished(finished)]);
-    }
-
-    /// Waits for the answer to the first open question, and goes on with it. `false`: the run was cancelled.
-    async fn wait_for_answer(&mut self) -> HandlerResult<bool> {
-        let Some((agent, execution, question)) = self.log.first_question() else {
-            return Ok(false);
-        };
-        let key = promise_of(&agent, execution, self.log.state().next_seq());
-        let Ok(answer) = self.ctx.promise::<Json<Answer>>(&key).await else {
-            return Ok(false);
-        };
-        let answer = answer.into_inner();
-        self.log.advance(answer.at);
-        match (question.permission, answer.decision) {
-            (Some(wanted), Some(decision)) => {
-                let decided = Decided {
-                    tool: wanted.tool,
-                    arguments: wanted.arguments,
-                    decision,
-                };
-                self.decided.insert(agent, decided);
-            }
-            (None, None) => self.answers.push((agent, answer.answer)),
-            // An answer of the other kind is none: the agent asks again.
-            _ => {}
-        }
-        self.log.commit([Event::RunResumed(RunResumed {
-            program: env!("CARGO_PKG_VERSION").to_owned(),
-            again: Vec::new(),
-            trace: None,
-        })]);
-        self.begin_leg();
-        Ok(true)
-    }
-
-    /// Waits until somebody resumes the run that was cut short, and goes on with it. `false`: nobody did.
-    async fn wait_for_resume(&mut self) -> bool {
-        // What was under way is over, and nobody hears of it.
-        self.awaited = DurableFuturesUnordered::new();
-        self.under_way.clear();
-        self.decided.clear();
-        self.performed.clear();
-        self.children.clear();
-        let cut = self.log.now();
-        let key = resumed_after(self.leg);
-        let mut waits: DurableFuturesUnordered<Resumed<'_>> = DurableFuturesUnordered::new();
-        waits.push(Box::pin(self.ctx.sleep(STOPPED_AFTER).map(move |_| Some(cut))));
-        if self.next_of(&mut waits).await.is_none() {
-            return false;
-        }
-        let resumed = self.ctx.promise::<Json<DateTime<Utc>>>(&key);
-        waits.push(Box::pin(resumed.map(|at| at.ok().map(Json::into_inner))));
-        waits.push(Box::pin(self.ctx.sleep(RESUMABLE_FOR).map(|_| None)));
-        let Some(at) = self.next_of(&mut waits).await else {
-            return false;
-        };
-        self.log.advance(at);
-        self.log.commit([self.resumed()]);
-        self.begin_leg();
-        true
-    }
-
-    /// The run goes on after it was cut short.
-    fn resumed(&self) -> Event {
-        Event::RunResumed(RunResumed {
-            program: env!("CARGO_PKG_VERSION").to_owned(),
-            again: again(&self.prepared, self.log.state()),
-            trace: None,
-        })
-    }
-
-    /// What comes first. Nothing: the wait is over, or the engine cancelled it.
-    async fn next_of(&mut self, waits: &mut DurableFuturesUnordered<Resumed<'_>>) -> Option<DateTime<Utc>> {
-        loop {
-            match waits.next().await {
-                Ok(first) => return first.and_then(|(_, at)| at),
-                Err(_cancelled) if self.own_cancels > 0 => self.own_cancels -= 1,
-                Err(_cancelled) => return None,
-            }
-        }
     }
 }

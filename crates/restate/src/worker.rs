@@ -234,7 +234,7 @@ impl Worker {
             Some(decided) => self.0.runs.clone().asking(Arc::new(Deciding::new(decided.clone()))),
             None => self.0.runs.clone(),
         };
-        let (children, mut wanted) = Children::of(&work.agent, self.ended_inside(work).await?);
+        let (children, mut wanted) = Children::of(&work.agent, self.ended_inside(work).await?, &work.begun);
         let children = Arc::new(children);
         let driven: Arc<dyn Elsewhere> = children.clone();
         let mut performed = std::pin::pin!(runs.perform(known.prepared, state, options, Some(driven)));
@@ -258,7 +258,12 @@ impl Worker {
         };
         let mut performed = performed.map_err(|error| error.to_string())?;
         children.set_times(&mut performed.records);
+        let asks = matches!(
+            performed.records.last().map(|last| &last.event),
+            Some(Event::InputRequested(_))
+        );
         Ok(Done {
+            asks: children.asking().filter(|_| asks),
             lines: lines(&performed.records),
             inside: performed.inside.iter().map(InnerLines::of).collect(),
             ..Done::default()
@@ -310,6 +315,8 @@ impl Worker {
                 file: file.to_owned(),
                 started: wanted.started,
                 inside: Some(outer.inside.as_ref().unwrap_or(&outer.started.models).clone()),
+                goes_on_after: None,
+                answered: None,
                 ..outer.clone()
             },
         })
@@ -381,6 +388,7 @@ mod tests {
             answer: None,
             decided: None,
             inner: Vec::new(),
+            begun: Vec::new(),
         }
     }
 

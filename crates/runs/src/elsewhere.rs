@@ -11,6 +11,9 @@ use ensemble_core::runner::BoxFuture;
 pub struct InnerStart {
     /// Its name in the run that it is inside.
     pub name: String,
+    /// The name of a run that this attempt of its agent would begin. It is another one where the attempt goes on with the run of an
+    /// attempt before.
+    pub of_attempt: String,
     /// It is the run of a part of its agent, beside which there are others.
     pub is_part: bool,
     /// How it starts, with its id.
@@ -22,11 +25,15 @@ pub struct InnerStart {
 }
 
 /// Drives the runs of inner ensembles, in place of the run that they are inside. Only such runs come here as are all of their
-/// agent's execution, ask nobody, and have no time limit but their own.
+/// agent's execution, and have no time limit but their own.
 pub trait Elsewhere: Send + Sync {
     /// Does it drive the inner runs of this agent?
     fn takes(&self, agent: &str) -> bool;
 
-    /// Drives a run to its end, and returns its records. The runs of an agent with `for_each` are driven side by side.
+    /// Was a run with this name begun in an attempt that did not end, so that the next attempt goes on with it?
+    fn has(&self, name: &str) -> bool;
+
+    /// Drives a run to its end, or until it waits for an answer, and returns its records. The runs of an agent with `for_each` are
+    /// driven side by side.
     fn drive(&self, start: InnerStart) -> BoxFuture<'_, Arc<Vec<Record>>>;
 }

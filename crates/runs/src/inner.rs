@@ -49,19 +49,17 @@ pub(crate) fn inner(named: &str, outer: &Prepared, shared: &Shared, outermost: &
     let open = opener(outermost.clone());
     let agents = ready_agents(&prepared, &shared, &open)?;
     let simulated = !agents.simulated.is_empty();
-    let asks = agents.asks;
     let takes = inputs::as_one_schema(prepared.plan.ensemble());
     let conversations = Arc::new(InnerEnsemble {
         prepared,
         agents,
         shared,
         outermost: outermost.clone(),
-        elsewhere: elsewhere.filter(|_| !asks),
+        elsewhere,
     });
     Ok(Inner {
         conversations,
         simulated,
-        asks,
         takes,
     })
 }
@@ -90,6 +88,18 @@ fn name_of(execution: &Execution, attempt: u32) -> String {
     let part = execution.part.as_ref();
     let part = part.map_or_else(String::new, |part| format!(".{}", part.index));
     format!("{}-{}{part}-{attempt}", execution.agent_name, execution.execution)
+}
+
+/// The numbers of the attempts whose run this attempt can go on with, the latest first.
+fn interrupted(execution: &Execution) -> impl Iterator<Item = u32> {
+    (execution.attempt - execution.lost_attempts..execution.attempt).rev()
+}
+
+/// The name of the run of this attempt: that of an attempt that was interrupted, if it has begun one.
+fn name_of_run(execution: &Execution, has_begun: impl Fn(&str) -> bool) -> String {
+    let mut before = interrupted(execution).map(|attempt| name_of(execution, attempt));
+    let begun = before.find(|name| has_begun(name));
+    begun.unwrap_or_else(|| name_of(execution, execution.attempt))
 }
 
 impl Conversations for InnerEnsemble {
@@ -124,7 +134,8 @@ impl InnerEnsemble {
         let (inputs, context) = self.given(given)?;
         let elsewhere = self.elsewhere.as_ref();
         if let Some(elsewhere) = elsewhere.filter(|elsewhere| elsewhere.takes(&execution.agent_name)) {
-            let start = self.start_of(execution, inputs, context);
+            let name = name_of_run(execution, |name| elsewhere.has(name));
+            let start = self.start_of(execution, name, inputs, context);
             let mut state = ConversationState::new(self.prepared.plan.clone());
             let records = elsewhere.drive(start).await;
             records.iter().for_each(|record| state.apply(record));
@@ -193,12 +204,12 @@ impl InnerEnsemble {
     }
 
     /// The run of this execution, for somebody else.
-    fn start_of(&self, execution: &Execution, inputs: Context, context: Context) -> InnerStart {
-        let name = name_of(execution, execution.attempt);
+    fn start_of(&self, execution: &Execution, name: String, inputs: Context, context: Context) -> InnerStart {
         let id = format!("{}/sub/{name}", execution.run_id);
         InnerStart {
             started: self.started(id.into(), execution, inputs, context),
             name,
+            of_attempt: name_of(execution, execution.attempt),
             is_part: execution.part.is_some(),
             ensemble: self.prepared.source.text().clone(),
             file: self.shared.project.folder.join(self.prepared.source.name()),
@@ -229,7 +240,7 @@ impl InnerEnsemble {
     /// The inner run of this execution: the one that was interrupted, or a new one for an attempt that starts afresh.
     async fn open(&self, execution: &Execution) -> Result<Opened, RunError> {
         let outer = self.outer(execution).await?;
-        for attempt in (execution.attempt - execution.lost_attempts..execution.attempt).rev() {
+        for attempt in interrupted(execution) {
             // An attempt that was cut short before it came to its conversation has no run.
             let Some(run) = outer.inside(&name_of(execution, attempt)).await? else {
                 continue;

@@ -115,8 +115,6 @@ pub(crate) struct Inner {
     pub(crate) conversations: Arc<dyn Conversations>,
     /// Does a simulated model take part?
     pub(crate) simulated: bool,
-    /// Does it ask a person?
-    pub(crate) asks: bool,
     /// The schema of its inputs as one map, if it declares inputs.
     pub(crate) takes: Option<serde_json::Value>,
 }

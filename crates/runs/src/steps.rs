@@ -44,7 +44,8 @@ pub struct InnerRun {
 
 impl Runs {
     /// Performs what is pending in the open turn of `state`, until it ends or waits for an answer. Nothing is stored, and
-    /// no turn is finished or begun. Nobody is asked; answers are in `options`.
+    /// no turn is finished or begun. Nobody is asked; answers are in `options`, which can be those of a run around this one: names of
+    /// agents and tools that are not here are no errors.
     ///
     /// `elsewhere`: who drives the runs of inner ensembles; without it they are driven here.
     ///
@@ -64,6 +65,7 @@ impl Runs {
         let timeout = prepared.plan.ensemble().limits.timeout;
         let making = Making {
             elsewhere,
+            are_checked: true,
             ..self.making(prepared, options, &models)
         };
         let able = making.make()?.into_able();

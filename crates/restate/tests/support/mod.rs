@@ -7,6 +7,7 @@
 
 pub(crate) mod cluster;
 pub(crate) mod compare;
+pub(crate) mod random;
 
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
