@@ -1,6 +1,7 @@
 //! What is sent. Everything is JSON; records are lines of a journal.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use ensemble_core::conversation::{CompletionReason, Record, RunStarted};
@@ -95,6 +96,9 @@ pub struct InnerEnded {
     pub name: String,
     /// Its id.
     pub run: Arc<str>,
+    /// It had not ended within the time limit of the attempt, and was stopped.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_late: bool,
 }
 
 /// A run of an inner ensemble that is wanted.
@@ -104,6 +108,9 @@ pub struct InnerWanted {
     pub name: String,
     /// How it starts.
     pub start: StartRun,
+    /// The time limit of the attempt that it is performed in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Duration>,
 }
 
 /// What an execution did.

@@ -2,21 +2,30 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use ensemble_core::conversation::{CompletionReason, Event, Record};
 use ensemble_core::runner::BoxFuture;
-use ensemble_runs::elsewhere::{Elsewhere, InnerStart};
+use ensemble_runs::elsewhere::{Driven, Elsewhere, InnerStart};
 use tokio::sync::mpsc;
 
 /// The runs that have ended or wait for an answer, by name; one that has not is wanted.
 pub struct Children {
     agent: Arc<str>,
-    ended: HashMap<String, Arc<Vec<Record>>>,
+    ended: HashMap<String, Ended>,
     begun: Vec<String>,
     /// The runs whose end was heard here, in this order.
     heard: Mutex<Vec<Heard>>,
     wanted: mpsc::UnboundedSender<InnerStart>,
+}
+
+/// A run that has ended, or waits for an answer.
+pub struct Ended {
+    /// Its records. One that was stopped may have more.
+    pub records: Arc<Vec<Record>>,
+    /// It had not ended within the time limit of its attempt, and was stopped.
+    pub is_late: bool,
 }
 
 /// A run whose end was heard.
@@ -24,6 +33,8 @@ struct Heard {
     name: String,
     of_attempt: String,
     waits: bool,
+    /// The time limit that it did not keep.
+    late: Option<Duration>,
 }
 
 impl Children {
@@ -31,7 +42,7 @@ impl Children {
     /// begun which did not end.
     pub fn of(
         agent: &Arc<str>,
-        ended: Vec<(String, Arc<Vec<Record>>)>,
+        ended: Vec<(String, Ended)>,
         begun: &[String],
     ) -> (Self, mpsc::UnboundedReceiver<InnerStart>) {
         let (wanted, received) = mpsc::unbounded_channel();
@@ -56,11 +67,12 @@ impl Children {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The records of the run that this attempt began or went on with.
-    fn of_attempt(&self, attempt: &str) -> Option<&[Record]> {
+    /// When the run began that this attempt began or went on with, and the seconds that it took.
+    fn of_attempt(&self, attempt: &str) -> Option<(DateTime<Utc>, f64)> {
         let heard = self.heard();
         let heard = heard.iter().find(|heard| heard.of_attempt == attempt)?;
-        self.ended.get(&heard.name).map(|records| &***records)
+        let (began, took) = times(&[&self.ended.get(&heard.name)?.records])?;
+        Some((began, heard.late.map_or(took, |limit| limit.as_secs_f64())))
     }
 
     /// Gives executions and parts the times of their inner runs, which had ended before the executions were performed.
@@ -79,8 +91,7 @@ impl Children {
                 }
                 Event::PartEnded(part) => {
                     let name = format!("{}-{}.{}-{}", part.agent, part.execution, part.part, part.attempt);
-                    let times = self.of_attempt(&name).and_then(|records| times(&[records]));
-                    if let Some((_, took)) = times {
+                    if let Some((_, took)) = self.of_attempt(&name) {
                         part.execution_time += took;
                     }
                 }
@@ -92,11 +103,11 @@ impl Children {
     /// When the runs of an execution began, and how long they took, side by side.
     fn of_execution(&self, agent: &str, execution: u32, attempt: u32) -> Option<(DateTime<Utc>, f64)> {
         if let Some(whole) = self.of_attempt(&format!("{agent}-{execution}-{attempt}")) {
-            return times(&[whole]);
+            return Some(whole);
         }
         let of_parts = format!("{agent}-{execution}.");
         let parts = self.ended.iter().filter(|(name, _)| name.starts_with(&of_parts));
-        times(&parts.map(|(_, records)| &***records).collect::<Vec<_>>())
+        times(&parts.map(|(_, ended)| &**ended.records).collect::<Vec<_>>())
     }
 }
 
@@ -143,17 +154,19 @@ impl Elsewhere for Children {
         self.begun.iter().any(|begun| begun == name)
     }
 
-    fn drive(&self, start: InnerStart) -> BoxFuture<'_, Arc<Vec<Record>>> {
+    fn drive(&self, start: InnerStart) -> BoxFuture<'_, Driven> {
         Box::pin(async move {
-            if let Some(records) = self.ended.get(&start.name) {
-                let InnerStart { name, of_attempt, .. } = start;
-                let waits = records.last().is_some_and(waits);
+            if let Some(Ended { records, is_late }) = self.ended.get(&start.name) {
                 self.heard().push(Heard {
-                    name,
-                    of_attempt,
-                    waits,
+                    name: start.name,
+                    of_attempt: start.of_attempt,
+                    waits: !is_late && records.last().is_some_and(waits),
+                    late: start.limit.filter(|_| *is_late),
                 });
-                return records.clone();
+                return match is_late {
+                    true => Driven::TimeIsUp,
+                    false => Driven::Ended(records.clone()),
+                };
             }
             // Nobody hears the end: the execution is performed again when there is one.
             let _ = self.wanted.send(start);

@@ -47,6 +47,8 @@ enum Woken {
     Done(Arc<str>, Result<Done, TerminalError>),
     /// The run of an inner ensemble has ended: the agent, its name, its id.
     Inner(Arc<str>, InnerEnded, Result<Brief, TerminalError>),
+    /// The time limit of an attempt is reached whose run of an inner ensemble this is: the agent, the run's id.
+    InnerIsLate(Arc<str>, Arc<str>),
     /// The time limit of this leg of the run is reached.
     TimeIsUp(u32),
 }
@@ -301,6 +303,7 @@ impl<'a> Drive<'a> {
             Ok(Some((_, Woken::Done(agent, Ok(done))))) if !done.wants.is_empty() => self.wants(&agent, done.wants),
             Ok(Some((_, Woken::Done(agent, done)))) => self.ended(&agent, done),
             Ok(Some((_, Woken::Inner(agent, ended, brief)))) => self.inner_ended(agent, ended, brief),
+            Ok(Some((_, Woken::InnerIsLate(agent, run)))) => self.inner_is_late(agent, &run),
             Ok(Some((_, Woken::TimeIsUp(leg)))) if leg == self.leg => self.interrupt(Interruption::Timeout),
             // The time of an earlier leg.
             Ok(Some((_, Woken::TimeIsUp(_)))) => {}

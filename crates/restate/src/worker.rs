@@ -17,7 +17,7 @@ use ensemble_runs::{Prepared, RunOptions, Runs};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use crate::children::Children;
+use crate::children::{Children, Ended};
 use crate::deciding::Deciding;
 use crate::peers::{Asked, Claim, Peers};
 
@@ -271,9 +271,9 @@ impl Worker {
     }
 
     /// The runs of the execution's inner ensemble that have ended.
-    async fn ended_inside(&self, work: &Work) -> Result<Vec<(String, Arc<Vec<Record>>)>, String> {
+    async fn ended_inside(&self, work: &Work) -> Result<Vec<(String, Ended)>, String> {
         let mut ended = Vec::new();
-        for InnerEnded { name, run } in &work.inner {
+        for InnerEnded { name, run, is_late } in &work.inner {
             let known = lock(&self.0.ended).get(run).cloned();
             let records = match known {
                 Some(known) => known,
@@ -289,7 +289,8 @@ impl Worker {
                     records
                 }
             };
-            ended.push((name.clone(), records));
+            let is_late = *is_late;
+            ended.push((name.clone(), Ended { records, is_late }));
         }
         Ok(ended)
     }
@@ -309,6 +310,7 @@ impl Worker {
             .ok_or_else(outside)?;
         Ok(InnerWanted {
             name: wanted.name,
+            limit: wanted.limit,
             start: StartRun {
                 at: self.0.runs.host().now(),
                 ensemble: wanted.ensemble,

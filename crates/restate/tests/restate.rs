@@ -200,7 +200,6 @@ async fn inner() {
         ("one.rhai", "#{ n: execution }"),
         ("fails.rhai", "throw `no`"),
         ("last.rhai", "#{ of: dependencies.middle }"),
-        ("timed.yaml", "name: timed\nagents: [{name: inner, ensemble: inner.yaml, timeout_seconds: 60}]\n"),
         ("cut.yaml", "name: cut\nagents: [{name: slow, ensemble: slow.yaml}]\n"),
         ("slow.yaml", "name: slow\nagents: [{name: a, script: 'echo $$ > pid; sleep 600'}]\n"),
         ("late.yaml", "name: late\nagents: [{name: slow, ensemble: slow.yaml}]\nconversation_limits: {timeout_seconds: 2}\n"),
@@ -235,20 +234,6 @@ async fn inner() {
     assert_eq!(remote().ids(10).await.expect("a list"), std::slice::from_ref(&id));
 
     let ends = |records: &[Record]| records.iter().any(|record| matches!(record.event, Event::RunEnded(_)));
-
-    // Not where the agent has a clock of its own.
-    for (file, id, inside) in [("timed.yaml", "ffff", "inner-1-1")] {
-        let id = format!("{id}-20261123-080000000");
-        start(&engine, file, &id).await;
-        records_when(&id, |records, _| ends(records)).await;
-        let none = remote()
-            .records(&format!("{id}/sub/{inside}"), 0)
-            .await
-            .expect("no records");
-        assert!(none.lines.is_empty(), "{file}");
-        let run = remote().fetch(&RunId::new(&*id), &store).await.expect("it can be read");
-        assert_eq!(run.names_inside().await.expect("names"), [inside], "{file}");
-    }
 
     // Cancellation, and the time limit, reach the runs inside.
     for (file, id, is_cancelled) in [("cut.yaml", "bbbb", true), ("late.yaml", "cccc", false)] {

@@ -43,12 +43,31 @@ agents:
   - {name: a, script: inner_fate.rhai, depends_on: [person]}
 ";
 
+/// It does not end if its fate is three of four.
+const LATE: &str = "name: late
+result: a
+agents:
+  - {name: a, script: inner_fate.rhai}
+  - {name: late, script: sleep 600, dependencies: [{agent_name: a, condition: output.n != 1}]}
+";
+
+/// What an execution may take, in seconds.
+const LIMIT: u32 = 4;
+
 /// What stands in place of the script of an agent.
 fn kind_of(at: usize) -> Value {
-    let inner = |ensemble: &str| json!({"ensemble": ensemble, "inputs": {"turn": "{{ turn_count }}"}});
-    match at % 5 {
-        0 => inner("plain.yaml"),
-        1 | 3 => inner("asks.yaml"),
+    let inner = |ensemble: &str, more: Value| {
+        let mut keys = json!({"ensemble": ensemble, "inputs": {"turn": "{{ turn_count }}"}});
+        let (Value::Object(all), Value::Object(more)) = (&mut keys, more) else {
+            return Value::Null;
+        };
+        all.extend(more);
+        keys
+    };
+    match at % 6 {
+        0 => inner("plain.yaml", json!({})),
+        1 | 3 => inner("asks.yaml", json!({})),
+        4 | 5 => inner("late.yaml", json!({"timeout_seconds": LIMIT})),
         _ => Value::Null,
     }
 }
@@ -120,6 +139,7 @@ async fn same_inside() {
         ("inner_fate.rhai", INNER_FATE),
         ("plain.yaml", PLAIN),
         ("asks.yaml", ASKS),
+        ("late.yaml", LATE),
     ])
     .await;
     let mut random = TestRunner::deterministic();
@@ -144,12 +164,15 @@ async fn same_inside() {
         let here = here(&runs, file).await;
         let (there, here) = (without_attempts(there), without_attempts(here));
         assert_eq!(there, here, "{text}");
-        let executions = here["ends"].as_array().expect("a list").len();
-        (executions, questions)
+        let ends = here["ends"].as_array().expect("a list");
+        let is_late = |end: &&Value| end.as_str().is_some_and(|end| end.contains("no end after 4 s"));
+        (ends.len(), questions, ends.iter().filter(is_late).count())
     });
-    let counts: Vec<(usize, usize)> = compared.buffer_unordered(SIDE_BY_SIDE).collect().await;
-    let executions: usize = counts.iter().map(|(executions, _)| executions).sum();
-    let questions: usize = counts.iter().map(|(_, questions)| questions).sum();
+    let counts: Vec<(usize, usize, usize)> = compared.buffer_unordered(SIDE_BY_SIDE).collect().await;
+    let executions: usize = counts.iter().map(|(executions, ..)| executions).sum();
+    let questions: usize = counts.iter().map(|(_, questions, _)| questions).sum();
     assert!(executions > 60, "{executions} executions are too few to compare");
     assert!(questions > 15, "{questions} questions are too few");
+    let late: usize = counts.iter().map(|(.., late)| late).sum();
+    assert!(late > 5, "{late} executions whose time was up are too few");
 }

@@ -194,9 +194,12 @@ impl Maker<'_> {
             } => {
                 let mut shared = shared.within(&agent.name);
                 let turn_limit = parts.prepared.plan.ensemble().limits.turn_timeout;
-                if agent.timeout.is_some() || turn_limit.is_some() {
+                if turn_limit.is_some() {
                     // The execution ends by a clock of its own.
                     shared.elsewhere = None;
+                }
+                if let Some(outside) = &mut shared.elsewhere {
+                    outside.limit = agent.timeout;
                 }
                 let inner = (self.open)(ensemble, parts.prepared, &shared)?;
                 let inputs = InnerInputs::compile(agent, prompt.as_deref(), inputs)?;

@@ -8,13 +8,13 @@ use ensemble_agents::agent::sub_ensemble::{Conversations, InnerGiven};
 use ensemble_core::conversation::{ConversationState, Event, RunResumed, RunStarted};
 use ensemble_core::executor::Executor;
 use ensemble_core::log::{FORMAT, RunLog};
-use ensemble_core::runner::{BoxFuture, Execution};
+use ensemble_core::runner::{BoxFuture, Execution, no_end_after};
 use ensemble_core::store::{LogEnd, ReadError, StoreError, StoredRun};
 use ensemble_core::trace::{self, TraceParent};
 use ensemble_language::data::{Context, Failure, FailureKind, digest};
 
 use crate::agents::{ReadyAgents, ready_agents};
-use crate::elsewhere::{Elsewhere, InnerStart};
+use crate::elsewhere::{Driven, InnerStart, Outside};
 use crate::error::RunError;
 use crate::inputs;
 use crate::parts::{Inner, Shared};
@@ -32,7 +32,7 @@ struct InnerEnsemble {
     shared: Shared,
     outermost: Outermost,
     /// Who drives its conversations, if not the outer run.
-    elsewhere: Option<Arc<dyn Elsewhere>>,
+    elsewhere: Option<Outside>,
 }
 
 /// Makes the ensemble that an agent names ready: everything in it is checked before the outer run starts.
@@ -109,16 +109,23 @@ impl Conversations for InnerEnsemble {
         given: InnerGiven,
     ) -> BoxFuture<'a, Result<ConversationState, Failure>> {
         Box::pin(async move {
-            let ended = self.converse(execution, given).await;
-            ended.map_err(|error| {
-                let kind = match error {
-                    RunError::Inputs(_) => FailureKind::Schema,
-                    _ => FailureKind::Unavailable,
-                };
-                Failure::new(kind, error.to_string())
-            })
+            let (inputs, context) = self.given(given).map_err(failure)?;
+            let outside = self.elsewhere.as_ref();
+            match outside.filter(|outside| outside.driver.takes(&execution.agent_name)) {
+                Some(outside) => self.converse_outside(outside, execution, inputs, context).await,
+                None => self.converse(execution, inputs, context).await.map_err(failure),
+            }
         })
     }
+}
+
+/// Why no conversation was held.
+fn failure(error: RunError) -> Failure {
+    let kind = match error {
+        RunError::Inputs(_) => FailureKind::Schema,
+        _ => FailureKind::Unavailable,
+    };
+    Failure::new(kind, error.to_string())
 }
 
 /// A run inside the run, as it is found or made.
@@ -130,17 +137,35 @@ struct Opened {
 }
 
 impl InnerEnsemble {
-    async fn converse(&self, execution: &Execution, given: InnerGiven) -> Result<ConversationState, RunError> {
-        let (inputs, context) = self.given(given)?;
-        let elsewhere = self.elsewhere.as_ref();
-        if let Some(elsewhere) = elsewhere.filter(|elsewhere| elsewhere.takes(&execution.agent_name)) {
-            let name = name_of_run(execution, |name| elsewhere.has(name));
-            let start = self.start_of(execution, name, inputs, context);
-            let mut state = ConversationState::new(self.prepared.plan.clone());
-            let records = elsewhere.drive(start).await;
-            records.iter().for_each(|record| state.apply(record));
-            return Ok(state);
+    /// The conversation is a run that somebody else drives.
+    async fn converse_outside(
+        &self,
+        outside: &Outside,
+        execution: &Execution,
+        inputs: Context,
+        context: Context,
+    ) -> Result<ConversationState, Failure> {
+        let name = name_of_run(execution, |name| outside.driver.has(name));
+        let start = InnerStart {
+            limit: outside.limit,
+            ..self.start_of(execution, name, inputs, context)
+        };
+        match outside.driver.drive(start).await {
+            Driven::Ended(records) => {
+                let mut state = ConversationState::new(self.prepared.plan.clone());
+                records.iter().for_each(|record| state.apply(record));
+                Ok(state)
+            }
+            Driven::TimeIsUp => Err(no_end_after(outside.limit.unwrap_or_default())),
         }
+    }
+
+    async fn converse(
+        &self,
+        execution: &Execution,
+        inputs: Context,
+        context: Context,
+    ) -> Result<ConversationState, RunError> {
         let Opened {
             run,
             mut state,
@@ -211,6 +236,7 @@ impl InnerEnsemble {
             name,
             of_attempt: name_of(execution, execution.attempt),
             is_part: execution.part.is_some(),
+            limit: None,
             ensemble: self.prepared.source.text().clone(),
             file: self.shared.project.folder.join(self.prepared.source.name()),
         }

@@ -24,7 +24,7 @@ use ensemble_language::ensemble::{Agent, AgentKind, Llm, ModelChoice, Setting};
 use ensemble_language::loader::codes::{NO_SANDBOX, NOT_READY};
 use ensemble_language::source::Route;
 
-use crate::elsewhere::Elsewhere;
+use crate::elsewhere::Outside;
 use crate::error::RunError;
 use crate::events::Hub;
 use crate::given::Asking;
@@ -74,7 +74,7 @@ pub(crate) struct Shared {
     /// Runners in the place of agents.
     pub(crate) stand_ins: Option<Arc<dyn StandIns>>,
     /// Who drives the runs of inner ensembles, if not this run.
-    pub(crate) elsewhere: Option<Arc<dyn Elsewhere>>,
+    pub(crate) elsewhere: Option<Outside>,
 }
 
 impl Shared {

@@ -24,7 +24,7 @@ use ensemble_language::ensemble::Agent;
 
 use crate::agents::{ReadyAgents, ready_agents};
 use crate::desk::Desk;
-use crate::elsewhere::Elsewhere;
+use crate::elsewhere::{Elsewhere, Outside};
 use crate::error::RunError;
 use crate::events::{Hub, HubLiveOutput, Tracer};
 use crate::given;
@@ -188,7 +188,7 @@ impl Making<'_> {
             watchdog,
             network,
             stand_ins: substitutes.as_ref().map(Substitutes::outermost).or(options.stand_ins),
-            elsewhere,
+            elsewhere: elsewhere.map(|driver| Outside { driver, limit: None }),
         };
         let outermost: Outermost = Arc::new(OnceLock::new());
         let agents = ready_agents(&prepared, &shared, &opener(outermost.clone()))?;

@@ -14,7 +14,7 @@ use crate::conversation::{
     PartEnded, Record, RequestStopped, Within,
 };
 use crate::log::{CommitError, SyncPoint};
-use crate::runner::{BoxFuture, Left, Notes, Observation, Observed, ToLog};
+use crate::runner::{BoxFuture, Left, Notes, Observation, Observed, ToLog, no_end_after};
 use crate::stopwatch::Stopwatch;
 use crate::trace;
 use ensemble_language::data::{Failure, FailureKind};
@@ -295,8 +295,8 @@ impl Executor<'_> {
             let span = trace::current().map(|segment| segment.execution(&execution.agent_name, execution.execution));
             let performed = trace::within(span, runner.execute(execution));
             let observed = stopwatch.timeout(timeout, performed).await.unwrap_or_else(|_| {
-                let seconds = timeout.unwrap_or_default().as_secs_f64();
-                Observed::failure(FailureKind::Timeout, format!("no end after {seconds} s"))
+                let failure = no_end_after(timeout.unwrap_or_default());
+                Observed::failure(failure.kind, failure.error)
             });
             Step::Ended(Box::new(Ended {
                 agent,

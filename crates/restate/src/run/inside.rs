@@ -85,9 +85,27 @@ impl<'a> Drive<'a> {
         }
     }
 
+    /// The time limit of an attempt is reached. Its run may have ended before.
+    pub(super) fn inner_is_late(&mut self, agent: Arc<str>, run: &Arc<str>) {
+        let known = self.children.iter().find(|child| child.run == *run);
+        let Some(name) = known.map(|child| child.name.clone()) else {
+            return;
+        };
+        self.cancel_children(|child| child.run == *run);
+        let late = InnerEnded {
+            name,
+            run: run.clone(),
+            is_late: true,
+        };
+        self.inner.entry(agent.clone()).or_default().push(late);
+        if !self.performed.contains(&agent) {
+            self.call(agent);
+        }
+    }
+
     /// Calls the run of an inner ensemble, as a workflow of its own.
     fn call_inner(&mut self, agent: Arc<str>, wanted: InnerWanted) {
-        let InnerWanted { name, mut start } = wanted;
+        let InnerWanted { name, mut start, limit } = wanted;
         start.goes_on_after = self.known.get(&name).and_then(|known| known.run.clone());
         start.answered = self.answered.remove(&name);
         let run = match &start.goes_on_after {
@@ -113,7 +131,16 @@ impl<'a> Drive<'a> {
             name: name.clone(),
             run: run.clone(),
         });
-        let ended = InnerEnded { name, run };
+        if let Some(limit) = limit {
+            let (agent, run) = (agent.clone(), run.clone());
+            let timer = self.ctx.sleep(limit).map(move |_| Woken::InnerIsLate(agent, run));
+            self.awaited.push(Box::pin(timer));
+        }
+        let ended = InnerEnded {
+            name,
+            run,
+            is_late: false,
+        };
         let done = call.map(move |brief| Woken::Inner(agent, ended, brief.map(Json::into_inner)));
         self.awaited.push(Box::pin(done));
     }
