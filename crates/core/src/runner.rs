@@ -32,6 +32,11 @@ pub trait Runner: Send + Sync {
     fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed>;
 }
 
+/// The failure of an execution that had not ended when the time limit of its turn was reached.
+pub fn turn_is_up() -> Failure {
+    Failure::new(FailureKind::Timeout, "turn_timeout_seconds was reached")
+}
+
 /// The failure of an attempt that did not end within its time limit.
 pub fn no_end_after(limit: Duration) -> Failure {
     Failure::new(FailureKind::Timeout, format!("no end after {} s", limit.as_secs_f64()))

@@ -76,6 +76,9 @@ pub struct Work {
     /// The names of the runs of its inner ensemble that were begun, if an attempt of the execution did not end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub begun: Vec<String>,
+    /// The time of the turn is up: what has not ended has failed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub turn_is_up: bool,
 }
 
 /// A decision about a call of a tool.

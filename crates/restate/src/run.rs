@@ -6,6 +6,7 @@
 
 mod inside;
 mod log;
+mod turn;
 mod waiting;
 
 use std::collections::HashMap;
@@ -19,6 +20,7 @@ use ensemble_core::conversation::{
 };
 use ensemble_core::executor::queue;
 use ensemble_core::resolver::{Decision, decide};
+use ensemble_core::runner::turn_is_up;
 use ensemble_language::data::{Failure, FailureKind};
 use ensemble_language::plan::Plan;
 use ensemble_remote::protocol::{Answer, Brief, DAYS, Decided, Done, InnerEnded, InnerLines, Records, StartRun, Work};
@@ -28,6 +30,7 @@ use restate_sdk::prelude::*;
 
 use self::inside::{Child, cut_short};
 use self::log::{BRIEF, Log, START, chunk_of};
+use self::turn::Measured;
 use crate::execution::ExecutionClient;
 use crate::index::IndexClient;
 use crate::worker::Worker;
@@ -49,6 +52,8 @@ enum Woken {
     Inner(Arc<str>, InnerEnded, Result<Brief, TerminalError>),
     /// The time limit of an attempt is reached whose run of an inner ensemble this is: the agent, the run's id.
     InnerIsLate(Arc<str>, Arc<str>),
+    /// The time limit of a turn is reached.
+    TurnIsUp(Measured),
     /// The time limit of this leg of the run is reached.
     TimeIsUp(u32),
 }
@@ -94,6 +99,8 @@ impl Run {
             children: Vec::new(),
             known: HashMap::new(),
             answered: HashMap::new(),
+            measured: None,
+            turn_is_up: false,
             leg: 0,
         };
         let before = match &start.goes_on_after {
@@ -243,6 +250,9 @@ struct Drive<'a> {
     known: HashMap<String, InnerLines>,
     /// The answers to questions of runs of inner ensembles that have not gone on yet, by the names of the runs.
     answered: HashMap<String, Answer>,
+    /// The turn whose time is measured, and whether it is up.
+    measured: Option<Measured>,
+    turn_is_up: bool,
     /// Counts the times that the run began or went on; each has the whole time limit.
     leg: u32,
 }
@@ -287,6 +297,7 @@ impl<'a> Drive<'a> {
 
     /// Calls the executions that are pending and not under way, and takes the next end.
     async fn perform(&mut self) -> HandlerResult<()> {
+        self.measure_turn();
         let limit = self.plan.ensemble().limits.parallel_agents;
         let side_by_side = limit.map_or(usize::MAX, |limit| limit.get() as usize);
         for agent in queue(self.log.state()) {
@@ -303,6 +314,7 @@ impl<'a> Drive<'a> {
             Ok(Some((_, Woken::Done(agent, Ok(done))))) if !done.wants.is_empty() => self.wants(&agent, done.wants),
             Ok(Some((_, Woken::Done(agent, done)))) => self.ended(&agent, done),
             Ok(Some((_, Woken::Inner(agent, ended, brief)))) => self.inner_ended(agent, ended, brief),
+            Ok(Some((_, Woken::TurnIsUp(measured)))) => self.time_of_turn_is_up(measured),
             Ok(Some((_, Woken::InnerIsLate(agent, run)))) => self.inner_is_late(agent, &run),
             Ok(Some((_, Woken::TimeIsUp(leg)))) if leg == self.leg => self.interrupt(Interruption::Timeout),
             // The time of an earlier leg.
@@ -332,6 +344,7 @@ impl<'a> Drive<'a> {
             decided: self.decided.get(&agent).cloned(),
             inner: self.inner.get(&agent).cloned().unwrap_or_default(),
             begun: self.lost_with(&agent),
+            turn_is_up: self.turn_is_up,
         };
         let call = self.ctx.service_client::<ExecutionClient>().perform(Json(work)).call();
         let done = call.map(move |done| Woken::Done(agent, done.map(Json::into_inner)));
@@ -386,24 +399,37 @@ impl<'a> Drive<'a> {
 
     /// No worker could perform the execution.
     fn failed(&mut self, agent: &Arc<str>, error: String) {
+        let failure = Failure::new(FailureKind::Unavailable, error);
+        if let Some(finished) = self.failure_of(agent, 1, failure) {
+            let started = ExecutionStarted {
+                turn: finished.turn,
+                agent: agent.clone(),
+                execution: finished.execution,
+                attempt: finished.attempt,
+            };
+            self.log
+                .commit([Event::ExecutionStarted(started), Event::ExecutionFinished(finished)]);
+        }
+    }
+
+    /// The execution was not begun before the time of its turn was up.
+    fn not_begun_in_time(&mut self, agent: &Arc<str>) {
+        if let Some(finished) = self.failure_of(agent, 0, turn_is_up()) {
+            self.log.commit([Event::ExecutionFinished(finished)]);
+        }
+    }
+
+    /// The end of an execution of the open turn so many attempts after the last one that was begun.
+    fn failure_of(&self, agent: &Arc<str>, later: u32, failure: Failure) -> Option<ExecutionFinished> {
         let turn = self.log.state().turn_count() + 1;
         let slots = self.log.state().open_turn().into_iter().flat_map(|turn| &turn.slots);
-        let Some(slot) = slots.into_iter().find(|slot| *slot.start.agent == **agent) else {
-            return;
-        };
-        let (execution, attempt) = (slot.start.execution, slot.attempt + 1);
-        let started = ExecutionStarted {
+        let slot = slots.into_iter().find(|slot| *slot.start.agent == **agent)?;
+        Some(ExecutionFinished {
             turn,
             agent: agent.clone(),
-            execution,
-            attempt,
-        };
-        let finished = ExecutionFinished {
-            turn,
-            agent: agent.clone(),
-            execution,
-            attempt,
-            end: ExecutionEnd::Failed(Failure::new(FailureKind::Unavailable, error)),
+            execution: slot.start.execution,
+            attempt: slot.attempt + later,
+            end: ExecutionEnd::Failed(failure),
             execution_time: 0.0,
             usage: None,
             stderr: String::new(),
@@ -411,8 +437,6 @@ impl<'a> Drive<'a> {
             exchange: Vec::new(),
             reused: false,
             sandboxes: Vec::new().into(),
-        };
-        self.log
-            .commit([Event::ExecutionStarted(started), Event::ExecutionFinished(finished)]);
+        })
     }
 }

@@ -33,6 +33,9 @@ const ASKED_FOR: Duration = Duration::from_secs(20);
 /// How long the parts of an execution may take, one after the other, to say which runs they want.
 const SAID_WITHIN: Duration = Duration::from_millis(20);
 
+/// How long an execution may take that is performed after its turn: to take what has ended before.
+const TAKEN_WITHIN: Duration = Duration::from_millis(500);
+
 /// The most runs inside runs whose records are kept after their end.
 const ENDED_KEPT: usize = 2_000;
 
@@ -237,13 +240,14 @@ impl Worker {
         let (children, mut wanted) = Children::of(&work.agent, self.ended_inside(work).await?, &work.begun);
         let children = Arc::new(children);
         let driven: Arc<dyn Elsewhere> = children.clone();
-        let mut performed = std::pin::pin!(runs.perform(known.prepared, state, options, Some(driven)));
+        let turn_ends_in = work.turn_is_up.then_some(TAKEN_WITHIN);
+        let mut performed = std::pin::pin!(runs.perform(known.prepared, state, options, Some(driven), turn_ends_in));
         let mut wants: Vec<InnerWanted> = Vec::new();
         let mut are_more = true;
         let performed = loop {
             tokio::select! {
                 performed = &mut performed => break performed,
-                Some(wanted) = wanted.recv() => {
+                Some(wanted) = wanted.recv(), if !work.turn_is_up => {
                     are_more = wanted.is_part;
                     wants.push(self.wanted(wanted, &start)?);
                 }
@@ -391,6 +395,7 @@ mod tests {
             decided: None,
             inner: Vec::new(),
             begun: Vec::new(),
+            turn_is_up: false,
         }
     }
 

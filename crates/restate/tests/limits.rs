@@ -41,6 +41,11 @@ fn an_attempt_whose_time_is_up_fails_on_the_engine_as_here() {
     in_a_network("late");
 }
 
+#[test]
+fn a_turn_whose_time_is_up_ends_on_the_engine_as_here() {
+    in_a_network("turn_is_up");
+}
+
 async fn engine() -> Engine {
     Engine::start(&[
         ("slow.yaml", SLOW),
@@ -60,6 +65,28 @@ async fn engine() -> Engine {
         (
             "parts.yaml",
             "name: parts\nagents:\n  - name: each\n    ensemble: part.yaml\n    inputs: {n: '{{ item }}'}\n    timeout_seconds: 2\n    for_each: {in: [1, 2, 3], on_error: collect}\n",
+        ),
+        (
+            "turn.yaml",
+            "name: turn
+conversation_limits: {turn_timeout_seconds: 3}
+agents:
+  - {name: inner, ensemble: never.yaml, on_error: continue, retry: {max_attempts: 3, delay_seconds: 0}}
+  - {name: each, ensemble: part.yaml, inputs: {n: '{{ item }}'}, for_each: {in: [1, 2, 3], on_error: collect}}
+  - {name: quick, ensemble: quick.yaml}
+  - {name: script, script: sleep 600, on_error: continue}
+  - {name: after, script: 'cat > /dev/null; echo 2', dependencies: [{agent_name: inner, on: failure}]}
+",
+        ),
+        (
+            "one_by_one.yaml",
+            "name: one_by_one
+conversation_limits: {turn_timeout_seconds: 2, parallel_agent_limit: 1}
+agents:
+  - {name: quick, ensemble: quick.yaml}
+  - {name: inner, ensemble: never.yaml, on_error: continue}
+  - {name: not_begun, ensemble: quick.yaml, on_error: continue}
+",
         ),
         ("asks.yaml", "name: asks\nagents: [{name: gate, ensemble: person.yaml, timeout_seconds: 2}]\n"),
         (
@@ -195,4 +222,31 @@ async fn late() {
     let there = all_records(id).await;
     same(&plan, &there, &here(&runs, "in_time.yaml").await);
     assert_eq!(inner_of(id, "inner-1-1").await, Some(CompletionReason::Completed));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "`a_turn_whose_time_is_up_ends_on_the_engine_as_here` starts it in a network of its own"]
+async fn turn_is_up() {
+    let engine = engine().await;
+    let runs = engine.runs();
+    let pid = engine.path().join("pid");
+    for (id, file) in [
+        ("aaaa-20261123-080000000", "turn.yaml"),
+        ("bbbb-20261123-080000000", "one_by_one.yaml"),
+    ] {
+        let _ = std::fs::remove_file(&pid);
+        let plan = start(&engine, file, id).await;
+        let process = process_in(&pid).await;
+        let there = all_records(id).await;
+        process.ended().await;
+        // The run inside is a workflow, which is stopped.
+        assert_eq!(
+            inner_of(id, "inner-1-1").await,
+            Some(CompletionReason::Cancelled),
+            "{file}"
+        );
+        same(&plan, &there, &here(&runs, file).await);
+        let reason = folded(&plan, &there).ended().map(|ended| ended.completion_reason);
+        assert_eq!(reason, Some(CompletionReason::Completed), "{file}");
+    }
 }

@@ -55,7 +55,7 @@ agents:
 const LIMIT: u32 = 4;
 
 /// What stands in place of the script of an agent.
-fn kind_of(at: usize) -> Value {
+fn kind_of(at: usize, has_turn_limit: bool) -> Value {
     let inner = |ensemble: &str, more: Value| {
         let mut keys = json!({"ensemble": ensemble, "inputs": {"turn": "{{ turn_count }}"}});
         let (Value::Object(all), Value::Object(more)) = (&mut keys, more) else {
@@ -67,6 +67,7 @@ fn kind_of(at: usize) -> Value {
     match at % 6 {
         0 => inner("plain.yaml", json!({})),
         1 | 3 => inner("asks.yaml", json!({})),
+        4 | 5 if has_turn_limit => inner("late.yaml", json!({})),
         4 | 5 => inner("late.yaml", json!({"timeout_seconds": LIMIT})),
         _ => Value::Null,
     }
@@ -147,7 +148,13 @@ async fn same_inside() {
     while texts.len() < ENSEMBLES {
         let (plan, fate) = conversation().new_tree(&mut random).expect("an ensemble").current();
         let number = texts.len();
-        let text = text_of(&plan, &fate, |at| kind_of(at + number));
+        let has_turn_limit = number % 2 == 1;
+        let mut text = text_of(&plan, &fate, |at| kind_of(at + number, has_turn_limit));
+        if has_turn_limit {
+            let mut written: Value = serde_json::from_str(&text).expect("JSON");
+            written["conversation_limits"] = json!({"turn_timeout_seconds": LIMIT});
+            text = written.to_string();
+        }
         let file = format!("random{number}.yaml");
         std::fs::write(engine.path().join(&file), &text).expect("a file");
         // What the loader refuses is nothing to compare.
@@ -165,14 +172,17 @@ async fn same_inside() {
         let (there, here) = (without_attempts(there), without_attempts(here));
         assert_eq!(there, here, "{text}");
         let ends = here["ends"].as_array().expect("a list");
-        let is_late = |end: &&Value| end.as_str().is_some_and(|end| end.contains("no end after 4 s"));
-        (ends.len(), questions, ends.iter().filter(is_late).count())
+        let with = |failure: &str| ends.iter().filter(|end| end.to_string().contains(failure)).count();
+        let late = [with("no end after 4 s"), with("turn_timeout_seconds was reached")];
+        (ends.len(), questions, late)
     });
-    let counts: Vec<(usize, usize, usize)> = compared.buffer_unordered(SIDE_BY_SIDE).collect().await;
+    let counts: Vec<(usize, usize, [usize; 2])> = compared.buffer_unordered(SIDE_BY_SIDE).collect().await;
     let executions: usize = counts.iter().map(|(executions, ..)| executions).sum();
     let questions: usize = counts.iter().map(|(_, questions, _)| questions).sum();
     assert!(executions > 60, "{executions} executions are too few to compare");
     assert!(questions > 15, "{questions} questions are too few");
-    let late: usize = counts.iter().map(|(.., late)| late).sum();
-    assert!(late > 5, "{late} executions whose time was up are too few");
+    for kind in 0..2 {
+        let late: usize = counts.iter().map(|(.., late)| late[kind]).sum();
+        assert!(late > 2, "{late} executions whose time was up are too few ({kind})");
+    }
 }

@@ -193,11 +193,6 @@ impl Maker<'_> {
                 inputs,
             } => {
                 let mut shared = shared.within(&agent.name);
-                let turn_limit = parts.prepared.plan.ensemble().limits.turn_timeout;
-                if turn_limit.is_some() {
-                    // The execution ends by a clock of its own.
-                    shared.elsewhere = None;
-                }
                 if let Some(outside) = &mut shared.elsewhere {
                     outside.limit = agent.timeout;
                 }

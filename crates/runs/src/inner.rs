@@ -188,6 +188,7 @@ impl InnerEnsemble {
             timeout: Some(self.prepared.plan.ensemble().limits.timeout),
             secrets: self.shared.network.secrets().clone(),
             around: Some(execution.stopwatch.clone()),
+            turn_ends_in: None,
         };
         let trace = trace::current().as_ref().map(TraceParent::from);
         let segment = self.shared.hub.segment(run.id(), state.next_seq(), trace.as_ref());

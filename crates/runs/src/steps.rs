@@ -4,6 +4,7 @@
 //! to a worker. The worker performs it here as a run would: with its attempts, pauses, time limits, parts and tools.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ensemble_core::conversation::{ConversationState, Event, Record};
 use ensemble_core::executor::Executor;
@@ -47,7 +48,8 @@ impl Runs {
     /// no turn is finished or begun. Nobody is asked; answers are in `options`, which can be those of a run around this one: names of
     /// agents and tools that are not here are no errors.
     ///
-    /// `elsewhere`: who drives the runs of inner ensembles; without it they are driven here.
+    /// `elsewhere`: who drives the runs of inner ensembles; without it they are driven here. `turn_ends_in`: what is left of the turn's
+    /// time, if that is not the whole.
     ///
     /// Use [`records_for`] to get a state in which one execution is pending.
     ///
@@ -59,6 +61,7 @@ impl Runs {
         mut state: ConversationState,
         mut options: RunOptions,
         elsewhere: Option<Arc<dyn Elsewhere>>,
+        turn_ends_in: Option<Duration>,
     ) -> Result<Performed, RunError> {
         let models = std::mem::take(&mut options.models);
         let text = prepared.source.text().clone();
@@ -86,6 +89,7 @@ impl Runs {
             timeout: Some(timeout),
             secrets: able.secrets,
             around: None,
+            turn_ends_in,
         }
         .drive(&mut state)
         .await;

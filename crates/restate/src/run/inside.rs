@@ -58,6 +58,9 @@ impl<'a> Drive<'a> {
     /// execution is performed again.
     pub(super) fn wants(&mut self, agent: &Arc<str>, wanted: Vec<InnerWanted>) {
         self.performed.retain(|other| other != agent);
+        if self.turn_is_up {
+            return self.call(agent.clone());
+        }
         let ended = self.inner.get(agent).map_or(&[][..], Vec::as_slice);
         let has_ended = |wanted: &InnerWanted| ended.iter().any(|ended| ended.name == wanted.name);
         let (ended, open): (Vec<_>, Vec<_>) = wanted.into_iter().partition(has_ended);
