@@ -95,7 +95,6 @@ impl Run {
             answers: Vec::new(),
             decided: HashMap::new(),
             inner: HashMap::new(),
-            performed: Vec::new(),
             children: Vec::new(),
             known: HashMap::new(),
             answered: HashMap::new(),
@@ -223,6 +222,13 @@ fn promise_of(agent: &str, execution: u32, asked: u64) -> String {
     format!("answer:{asked}:{agent}:{execution}")
 }
 
+/// An execution that was called and has not ended.
+struct UnderWay {
+    agent: Arc<str>,
+    /// Its call has not returned: one that waits for runs of its inner ensemble has none.
+    is_performed: bool,
+}
+
 /// A run under way.
 struct Drive<'a> {
     ctx: &'a WorkflowContext<'a>,
@@ -234,16 +240,14 @@ struct Drive<'a> {
     own_cancels: u32,
     log: Log<'a>,
     awaited: DurableFuturesUnordered<Awaited<'a>>,
-    /// The agents whose executions were called and have not ended.
-    under_way: Vec<Arc<str>>,
+    /// The executions that were called and have not ended.
+    under_way: Vec<UnderWay>,
     /// The answers to questions of the open turn.
     answers: Vec<(Arc<str>, serde_json::Value)>,
     /// By agent: the decision about the call that it waits for, until its execution has ended or asks again.
     decided: HashMap<Arc<str>, Decided>,
     /// By agent that is under way or asks: the runs of its inner ensemble that have ended, or wait for an answer.
     inner: HashMap<Arc<str>, Vec<InnerEnded>>,
-    /// The agents whose calls have not returned; one that waits for runs of its inner ensemble has none.
-    performed: Vec<Arc<str>>,
     /// The runs of inner ensembles that are under way.
     children: Vec<Child>,
     /// The workflows of all inner ensembles that were begun, by the names of their runs.
@@ -305,8 +309,11 @@ impl<'a> Drive<'a> {
             if self.under_way.len() >= side_by_side {
                 break;
             }
-            if !self.under_way.contains(&agent) {
-                self.under_way.push(agent.clone());
+            if !self.is_under_way(&agent) {
+                self.under_way.push(UnderWay {
+                    agent: agent.clone(),
+                    is_performed: false,
+                });
                 self.call(agent);
             }
         }
@@ -333,8 +340,25 @@ impl<'a> Drive<'a> {
         Ok(())
     }
 
+    fn is_under_way(&self, agent: &Arc<str>) -> bool {
+        self.under_way.iter().any(|under_way| under_way.agent == *agent)
+    }
+
+    /// Has the call of this agent not returned?
+    fn is_performed(&self, agent: &Arc<str>) -> bool {
+        let mut under_way = self.under_way.iter();
+        under_way.any(|under_way| under_way.agent == *agent && under_way.is_performed)
+    }
+
+    fn mark(&mut self, agent: &Arc<str>, is_performed: bool) {
+        let under_way = self.under_way.iter_mut().find(|under_way| under_way.agent == *agent);
+        if let Some(under_way) = under_way {
+            under_way.is_performed = is_performed;
+        }
+    }
+
     fn call(&mut self, agent: Arc<str>) {
-        self.performed.push(agent.clone());
+        self.mark(&agent, true);
         let answer = self.answers.iter().rev().find(|(of, _)| *of == agent);
         let work = Work {
             run: self.log.run().clone(),
@@ -374,8 +398,7 @@ impl<'a> Drive<'a> {
     fn ended(&mut self, agent: &Arc<str>, done: Result<Done, TerminalError>) {
         // Parts whose results do not matter any more.
         self.cancel_children(|child| child.agent == *agent);
-        self.performed.retain(|other| other != agent);
-        self.under_way.retain(|other| other != agent);
+        self.under_way.retain(|under_way| under_way.agent != *agent);
         self.decided.remove(agent);
         match done.as_ref().ok().and_then(|done| done.asks.as_deref()) {
             Some(child) => self.asks(child),

@@ -19,6 +19,7 @@ use tokio::task::AbortHandle;
 
 use crate::children::{Children, Ended};
 use crate::deciding::Deciding;
+use crate::fault;
 use crate::peers::{Asked, Claim, Peers};
 
 /// The most runs whose states are kept between two executions.
@@ -254,6 +255,7 @@ impl Worker {
                 () = tokio::time::sleep(SAID_WITHIN), if are_more && !wants.is_empty() => are_more = false,
             }
             if !are_more {
+                fault::held().await;
                 return Ok(Done {
                     wants,
                     ..Done::default()

@@ -277,6 +277,22 @@ async fn asked_inside() {
         .collect();
     assert_eq!(said, [&json!("10"), &json!("20"), &json!("30"), &Value::Null]);
     assert_eq!(ledger(&engine, id), ["first"; 4]);
+    // A part goes on when it has its answer, and not with the answers of others.
+    let copy = remote()
+        .fetch(&RunId::new(id), &MemoryStore::new())
+        .await
+        .expect("a copy");
+    let mut went_on = Vec::new();
+    for name in copy.names_inside().await.expect("names") {
+        let part = copy.inside(&name).await.expect("it can be read").expect("it is there");
+        let records = part.read_all().await.expect("its log").records;
+        let resumed = records
+            .iter()
+            .filter(|record| matches!(record.event, Event::RunResumed(_)));
+        went_on.push(resumed.count());
+    }
+    went_on.sort_unstable();
+    assert_eq!(went_on, [0, 1, 1, 1]);
     let local = here(&runs, "each.yaml").await;
     let mut options = RunOptions::default();
     options.answers.insert("person", json!("10"));

@@ -57,7 +57,7 @@ impl<'a> Drive<'a> {
     /// An execution waits for runs of its inner ensemble. Those that are not under way begin, and if one has ended meanwhile, the
     /// execution is performed again.
     pub(super) fn wants(&mut self, agent: &Arc<str>, wanted: Vec<InnerWanted>) {
-        self.performed.retain(|other| other != agent);
+        self.mark(agent, false);
         if self.turn_is_up {
             return self.call(agent.clone());
         }
@@ -83,7 +83,7 @@ impl<'a> Drive<'a> {
             return self.ended(&agent, Err(error));
         }
         self.inner.entry(agent.clone()).or_default().push(ended);
-        if !self.performed.contains(&agent) {
+        if !self.is_performed(&agent) {
             self.call(agent);
         }
     }
@@ -101,7 +101,7 @@ impl<'a> Drive<'a> {
             is_late: true,
         };
         self.inner.entry(agent.clone()).or_default().push(late);
-        if !self.performed.contains(&agent) {
+        if !self.is_performed(&agent) {
             self.call(agent);
         }
     }
@@ -187,7 +187,7 @@ impl<'a> Drive<'a> {
     ) -> HandlerResult<bool> {
         let records = ensemble_remote::protocol::records(&before.lines);
         let records = records.map_err(|error| TerminalError::new(error.to_string()))?;
-        self.log.commit_records(records);
+        self.log.take_over(records);
         for inner in before.inside {
             self.keep_child(inner);
         }

@@ -47,9 +47,9 @@ impl Drive<'_> {
         let pending = queue(self.log.state());
         let names: Vec<Arc<str>> = pending.iter().map(|agent| self.plan.name(*agent).clone()).collect();
         for agent in names {
-            if !self.under_way.contains(&agent) {
+            if !self.is_under_way(&agent) {
                 self.not_begun_in_time(&agent);
-            } else if !self.performed.contains(&agent) {
+            } else if !self.is_performed(&agent) {
                 self.call(agent);
             }
         }

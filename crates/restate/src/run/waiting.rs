@@ -79,7 +79,6 @@ impl Drive<'_> {
         self.awaited = DurableFuturesUnordered::new();
         self.under_way.clear();
         self.decided.clear();
-        self.performed.clear();
         self.children.clear();
         let cut = self.log.now();
         let key = resumed_after(self.leg);
