@@ -15,13 +15,13 @@ use super::signals::{self, Signals};
 use super::surroundings::Surroundings;
 use super::{exit, given};
 use ensemble_agents::agent::tool::means;
-use ensemble_core::conversation::{CompletionReason, ConversationState, Event, OpenExecution, Record, Start};
+use ensemble_core::conversation::{CompletionReason, ConversationState, Event, OpenExecution, Record};
 use ensemble_core::operator::{Asked, Decision, Operator, PermissionRequest};
 use ensemble_core::store::RunId;
 use ensemble_language::data::{Question, WantedPermission};
 use ensemble_language::source::Source;
 use ensemble_remote::protocol::{Answer, StartRun};
-use ensemble_remote::{Remote, RemoteError};
+use ensemble_remote::{Asker, Remote, RemoteError};
 use ensemble_reports::report::Reporter;
 use ensemble_runs::batch::GivenToRun;
 use ensemble_runs::prepare::prepare_text;
@@ -241,14 +241,14 @@ impl Followed {
     }
 
     /// The answer that was given with the command, or that somebody gives here.
-    async fn text(&self, start: &Start, question: Question) -> Option<Value> {
-        if let Some((_, answer)) = self.answers.iter().find(|(agent, _)| **agent == *start.agent) {
+    async fn text(&self, asker: Asker, question: Question) -> Option<Value> {
+        if let Some((_, answer)) = self.answers.iter().find(|(agent, _)| **agent == *asker.agent) {
             return Some(answer.clone());
         }
         let asked = Asked {
-            run: self.id.clone(),
-            agent: start.agent.clone(),
-            execution: start.execution,
+            run: asker.run,
+            agent: asker.agent,
+            execution: asker.execution,
             question,
             default: None,
             timeout: None,
@@ -261,7 +261,7 @@ impl Followed {
     }
 
     /// Whether a tool may be called: what was said with the command, or what somebody decides here.
-    async fn decision(&self, start: &Start, wanted: &WantedPermission) -> Decision {
+    async fn decision(&self, asker: Asker, wanted: &WantedPermission) -> Decision {
         let is_meant = |names: &[String]| names.iter().any(|name| means(name, &wanted.tool));
         if is_meant(&self.denied) {
             return Decision::Denied;
@@ -270,9 +270,9 @@ impl Followed {
             return Decision::Always;
         }
         let requested = PermissionRequest {
-            run: self.id.clone(),
-            agent: start.agent.clone(),
-            execution: start.execution,
+            run: asker.run,
+            agent: asker.agent,
+            execution: asker.execution,
             call: "".into(),
             tool: wanted.tool.clone(),
             arguments: wanted.arguments.clone(),
@@ -290,12 +290,14 @@ impl Followed {
         let Some((start, question)) = open else {
             return Ok(false);
         };
+        // The question can be that of a run inside the run. The answer goes to the run, which passes it on.
+        let asker = self.remote.asker(&self.id, &start.agent, start.execution).await?;
         let (answer, decision) = match &question.permission {
-            Some(wanted) => match self.decision(&start, wanted).await {
+            Some(wanted) => match self.decision(asker, wanted).await {
                 Decision::Nobody | Decision::Cancelled => return Ok(false),
                 decision => (Value::Null, Some(decision)),
             },
-            None => match self.text(&start, question).await {
+            None => match self.text(asker, question).await {
                 Some(answer) => (answer, None),
                 None => return Ok(false),
             },

@@ -7,6 +7,7 @@ mod records;
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -29,6 +30,16 @@ pub const STDERR_KEPT: usize = 64 << 10;
 pub trait Runner: Send + Sync {
     /// Performs one attempt. The caller enforces timeouts by dropping the future.
     fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed>;
+}
+
+/// The failure of an execution that had not ended when the time limit of its turn was reached.
+pub fn turn_is_up() -> Failure {
+    Failure::new(FailureKind::Timeout, "turn_timeout_seconds was reached")
+}
+
+/// The failure of an attempt that did not end within its time limit.
+pub fn no_end_after(limit: Duration) -> Failure {
+    Failure::new(FailureKind::Timeout, format!("no end after {} s", limit.as_secs_f64()))
 }
 
 /// All data that an execution may use.

@@ -5,7 +5,9 @@
 //!
 //! The other side is the crate `ensemble-restate`.
 
+mod asking;
 mod client;
 pub mod protocol;
 
+pub use asking::Asker;
 pub use client::{Remote, RemoteError};

@@ -1,6 +1,7 @@
 //! What is sent. Everything is JSON; records are lines of a journal.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use ensemble_core::conversation::{CompletionReason, Record, RunStarted};
@@ -49,6 +50,9 @@ pub struct StartRun {
     /// The workflow that drove this run until it was cut short with the run that it is inside: this one goes on after its records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goes_on_after: Option<Arc<str>>,
+    /// The answer to the question that the run waited for until now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered: Option<Answer>,
 }
 
 /// An execution to be performed.
@@ -66,9 +70,15 @@ pub struct Work {
     /// The decision about the call that the agent waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided: Option<Decided>,
-    /// The runs of its inner ensemble that have ended.
+    /// The runs of its inner ensemble that have ended, or wait for an answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inner: Vec<InnerEnded>,
+    /// The names of the runs of its inner ensemble that were begun, if an attempt of the execution did not end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub begun: Vec<String>,
+    /// The time of the turn is up: what has not ended has failed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub turn_is_up: bool,
 }
 
 /// A decision about a call of a tool.
@@ -82,13 +92,16 @@ pub struct Decided {
     pub decision: Decision,
 }
 
-/// A run of an inner ensemble that has ended.
+/// A run of an inner ensemble that has ended, or waits for an answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct InnerEnded {
     /// Its name in the run that it is inside.
     pub name: String,
     /// Its id.
     pub run: Arc<str>,
+    /// It had not ended within the time limit of the attempt, and was stopped.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_late: bool,
 }
 
 /// A run of an inner ensemble that is wanted.
@@ -98,6 +111,9 @@ pub struct InnerWanted {
     pub name: String,
     /// How it starts.
     pub start: StartRun,
+    /// The time limit of the attempt that it is performed in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Duration>,
 }
 
 /// What an execution did.
@@ -111,6 +127,9 @@ pub struct Done {
     /// It needs these runs before it can end; it is performed again when one of them has ended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub wants: Vec<InnerWanted>,
+    /// It asks what this run of its inner ensemble asks: its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asks: Option<String>,
     /// Why it was not performed at all: the worker cannot run the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -128,6 +147,9 @@ pub struct InnerLines {
     /// The id of the workflow that has its records and the runs inside it, where it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<Arc<str>>,
+    /// The run around it asks what this one asks.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub asks: bool,
     /// The runs inside it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inside: Vec<InnerLines>,
@@ -217,6 +239,7 @@ impl StartRun {
             denied_tools: given.denied_tools.clone(),
             inside: None,
             goes_on_after: None,
+            answered: None,
         })
     }
 }
@@ -253,7 +276,52 @@ impl InnerLines {
             ensemble: run.ensemble.clone(),
             lines: lines(&run.records),
             run: None,
+            asks: false,
             inside: run.inside.iter().map(Self::of).collect(),
+        }
+    }
+
+    /// Is it the run of this execution of an agent, or of a part of it?
+    pub fn is_of(&self, agent: &str, execution: u32) -> bool {
+        let rest = self.name.strip_prefix(agent);
+        let rest = rest.and_then(|rest| rest.strip_prefix(&format!("-{execution}")));
+        let Some((part, attempt)) = rest.and_then(|rest| rest.split_once('-')) else {
+            return false;
+        };
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        is_number(attempt) && (part.is_empty() || part.strip_prefix('.').is_some_and(is_number))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_of_one_execution_of_one_agent() {
+        let rows = [
+            ("a-1-1", "a", 1, true),
+            ("a-1-12", "a", 1, true),
+            ("a-1.0-1", "a", 1, true),
+            ("a-12-1", "a", 1, false),
+            ("a-1-1", "a", 2, false),
+            ("a-1-1-1", "a", 1, false),
+            ("a-1-1-1", "a-1", 1, true),
+            ("a-1.0-1-1", "a", 1, false),
+            ("a-1.0-1-1", "a-1.0", 1, true),
+            ("a-1.0-1", "a-1.0", 1, false),
+            ("ab-1-1", "a", 1, false),
+        ];
+        for (name, agent, execution, is_of) in rows {
+            let inner = InnerLines {
+                name: name.to_owned(),
+                ensemble: String::new(),
+                lines: String::new(),
+                run: None,
+                asks: false,
+                inside: Vec::new(),
+            };
+            assert_eq!(inner.is_of(agent, execution), is_of, "{name} of {agent}, {execution}");
         }
     }
 }

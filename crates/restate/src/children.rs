@@ -1,31 +1,78 @@
 //! The runs of an agent's inner ensemble, which are workflows of their own.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use ensemble_core::conversation::{Event, Record};
+use ensemble_core::conversation::{CompletionReason, Event, Record};
 use ensemble_core::runner::BoxFuture;
-use ensemble_runs::elsewhere::{Elsewhere, InnerStart};
+use ensemble_runs::elsewhere::{Driven, Elsewhere, InnerStart};
 use tokio::sync::mpsc;
 
-/// The runs that have ended, by name; one that has not is wanted.
+/// The runs that have ended or wait for an answer, by name; one that has not is wanted.
 pub struct Children {
     agent: Arc<str>,
-    ended: HashMap<String, Arc<Vec<Record>>>,
+    ended: HashMap<String, Ended>,
+    begun: Vec<String>,
+    /// The runs whose end was heard here, in this order.
+    heard: Mutex<Vec<Heard>>,
     wanted: mpsc::UnboundedSender<InnerStart>,
 }
 
+/// A run that has ended, or waits for an answer.
+pub struct Ended {
+    /// Its records. One that was stopped may have more.
+    pub records: Arc<Vec<Record>>,
+    /// It had not ended within the time limit of its attempt, and was stopped.
+    pub is_late: bool,
+}
+
+/// A run whose end was heard.
+struct Heard {
+    name: String,
+    of_attempt: String,
+    waits: bool,
+    /// The time limit that it did not keep.
+    late: Option<Duration>,
+}
+
 impl Children {
-    /// The runs of this agent's execution that have ended, and those that are wanted.
-    pub fn of(agent: &Arc<str>, ended: Vec<(String, Arc<Vec<Record>>)>) -> (Self, mpsc::UnboundedReceiver<InnerStart>) {
+    /// The runs of this agent's execution that have ended, and those that are wanted. `begun`: the names of those that an attempt has
+    /// begun which did not end.
+    pub fn of(
+        agent: &Arc<str>,
+        ended: Vec<(String, Ended)>,
+        begun: &[String],
+    ) -> (Self, mpsc::UnboundedReceiver<InnerStart>) {
         let (wanted, received) = mpsc::unbounded_channel();
         let children = Self {
             agent: agent.clone(),
             ended: ended.into_iter().collect(),
+            begun: begun.to_vec(),
+            heard: Mutex::default(),
             wanted,
         };
         (children, received)
+    }
+
+    /// The run whose question the execution asks, after it has asked.
+    pub fn asking(&self) -> Option<String> {
+        let heard = self.heard();
+        let first = heard.iter().find(|heard| heard.waits);
+        first.map(|heard| heard.name.clone())
+    }
+
+    fn heard(&self) -> MutexGuard<'_, Vec<Heard>> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// When the run began that this attempt began or went on with, and the seconds that it took.
+    fn of_attempt(&self, attempt: &str) -> Option<(DateTime<Utc>, f64)> {
+        let heard = self.heard();
+        let heard = heard.iter().find(|heard| heard.of_attempt == attempt)?;
+        let (began, took) = times(&[&self.ended.get(&heard.name)?.records])?;
+        Some((began, heard.late.map_or(took, |limit| limit.as_secs_f64())))
     }
 
     /// Gives executions and parts the times of their inner runs, which had ended before the executions were performed.
@@ -44,8 +91,7 @@ impl Children {
                 }
                 Event::PartEnded(part) => {
                     let name = format!("{}-{}.{}-{}", part.agent, part.execution, part.part, part.attempt);
-                    let times = self.ended.get(&name).and_then(|records| times(&[records]));
-                    if let Some((_, took)) = times {
+                    if let Some((_, took)) = self.of_attempt(&name) {
                         part.execution_time += took;
                     }
                 }
@@ -56,17 +102,18 @@ impl Children {
 
     /// When the runs of an execution began, and how long they took, side by side.
     fn of_execution(&self, agent: &str, execution: u32, attempt: u32) -> Option<(DateTime<Utc>, f64)> {
-        if let Some(whole) = self.ended.get(&format!("{agent}-{execution}-{attempt}")) {
-            return times(&[whole]);
+        if let Some(whole) = self.of_attempt(&format!("{agent}-{execution}-{attempt}")) {
+            return Some(whole);
         }
         let of_parts = format!("{agent}-{execution}.");
         let parts = self.ended.iter().filter(|(name, _)| name.starts_with(&of_parts));
-        times(&parts.map(|(_, records)| &***records).collect::<Vec<_>>())
+        times(&parts.map(|(_, ended)| &**ended.records).collect::<Vec<_>>())
     }
 }
 
-/// When the first of these runs began, and the seconds until the last one had ended.
+/// When the first of these runs began, and the seconds until the last one had ended, since they last waited for an answer.
 fn times(runs: &[&[Record]]) -> Option<(DateTime<Utc>, f64)> {
+    let runs: Vec<&[Record]> = runs.iter().map(|records| since_answer(records)).collect();
     let began = runs
         .iter()
         .filter_map(|records| records.first())
@@ -77,6 +124,18 @@ fn times(runs: &[&[Record]]) -> Option<(DateTime<Utc>, f64)> {
         .filter_map(|records| Some(records.last()?.at - pauses(records)))
         .max()?;
     Some((began, (ended - began).to_std().unwrap_or_default().as_secs_f64()))
+}
+
+/// What a run did since it waited for an answer and got it.
+fn since_answer(records: &[Record]) -> &[Record] {
+    let before_last = records.split_last().map_or(records, |(_, before)| before);
+    let waited = before_last.iter().rposition(waits);
+    &records[waited.map_or(0, |waited| waited + 1)..]
+}
+
+/// Is it the end of a run that waits for an answer?
+fn waits(record: &Record) -> bool {
+    matches!(&record.event, Event::RunEnded(ended) if ended.completion_reason == CompletionReason::WaitingForInput)
 }
 
 /// How long a run was cut short until it went on, in all.
@@ -91,10 +150,23 @@ impl Elsewhere for Children {
         *self.agent == *agent
     }
 
-    fn drive(&self, start: InnerStart) -> BoxFuture<'_, Arc<Vec<Record>>> {
+    fn has(&self, name: &str) -> bool {
+        self.begun.iter().any(|begun| begun == name)
+    }
+
+    fn drive(&self, start: InnerStart) -> BoxFuture<'_, Driven> {
         Box::pin(async move {
-            if let Some(records) = self.ended.get(&start.name) {
-                return records.clone();
+            if let Some(Ended { records, is_late }) = self.ended.get(&start.name) {
+                self.heard().push(Heard {
+                    name: start.name,
+                    of_attempt: start.of_attempt,
+                    waits: !is_late && records.last().is_some_and(waits),
+                    late: start.limit.filter(|_| *is_late),
+                });
+                return match is_late {
+                    true => Driven::TimeIsUp,
+                    false => Driven::Ended(records.clone()),
+                };
             }
             // Nobody hears the end: the execution is performed again when there is one.
             let _ = self.wanted.send(start);

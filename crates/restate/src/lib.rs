@@ -14,6 +14,7 @@
 pub mod children;
 pub mod deciding;
 pub mod execution;
+mod fault;
 pub mod index;
 pub mod peers;
 pub mod run;

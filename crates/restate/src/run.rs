@@ -4,7 +4,10 @@
 //! a worker. It awaits only what the engine's journal can answer: calls, the timer, answers, and cancellation. Its records
 //! stand in the engine's state, one entry for what is committed at once, so they can be read while it runs.
 
+mod inside;
 mod log;
+mod turn;
+mod waiting;
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -13,24 +16,24 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use ensemble_core::conversation::{
-    CompletionReason, Event, ExecutionEnd, ExecutionFinished, ExecutionStarted, Interruption, RunResumed,
+    CompletionReason, Event, ExecutionEnd, ExecutionFinished, ExecutionStarted, Interruption,
 };
 use ensemble_core::executor::queue;
 use ensemble_core::resolver::{Decision, decide};
+use ensemble_core::runner::turn_is_up;
 use ensemble_language::data::{Failure, FailureKind};
 use ensemble_language::plan::Plan;
-use ensemble_remote::protocol::{
-    Answer, Brief, DAYS, Decided, Done, InnerEnded, InnerLines, InnerWanted, Records, StartRun, Work,
-};
+use ensemble_remote::protocol::{Answer, Brief, DAYS, Decided, Done, InnerEnded, InnerLines, Records, StartRun, Work};
 use ensemble_runs::Prepared;
-use ensemble_runs::recorded::again;
 use restate_sdk::context::{DurableFuture, DurableFuturesUnordered};
 use restate_sdk::prelude::*;
 
+use self::inside::{Child, cut_short};
 use self::log::{BRIEF, Log, START, chunk_of};
+use self::turn::Measured;
 use crate::execution::ExecutionClient;
 use crate::index::IndexClient;
-use crate::worker::{LOOKED_AT_EVERY, Worker};
+use crate::worker::Worker;
 
 /// Drives runs.
 pub struct Run(pub Worker);
@@ -41,27 +44,20 @@ const INVOCATION: &str = "invocation";
 const FINAL: &str = "final";
 /// The state entry with the number of the leg: how often the run began or went on.
 const LEG: &str = "leg";
-/// How long a run that was cut short waits for somebody who resumes it.
-const RESUMABLE_FOR: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// How long workers may take until they have stopped the executions of a run that was cut short. It goes on after that, so that none is
-/// under way twice.
-const STOPPED_AFTER: Duration = LOOKED_AT_EVERY.saturating_add(Duration::from_secs(1));
-
-/// How many seconds a run inside another that was cut short may take to end.
-const ENDS_WITHIN: u32 = 10;
-
 /// Why the workflow goes on.
 enum Woken {
     /// An execution has ended, or its call has.
     Done(Arc<str>, Result<Done, TerminalError>),
     /// The run of an inner ensemble has ended: the agent, its name, its id.
     Inner(Arc<str>, InnerEnded, Result<Brief, TerminalError>),
+    /// The time limit of an attempt is reached whose run of an inner ensemble this is: the agent, the run's id.
+    InnerIsLate(Arc<str>, Arc<str>),
+    /// The time limit of a turn is reached.
+    TurnIsUp(Measured),
     /// The time limit of this leg of the run is reached.
     TimeIsUp(u32),
 }
 
-/// When somebody resumed the run; `None`: nobody did in time.
-type Resumed<'a> = Pin<Box<dyn DurableFuture<Output = Option<DateTime<Utc>>> + Send + 'a>>;
 type Awaited<'a> = Pin<Box<dyn DurableFuture<Output = Woken> + Send + 'a>>;
 
 #[restate_sdk::workflow(
@@ -99,9 +95,11 @@ impl Run {
             answers: Vec::new(),
             decided: HashMap::new(),
             inner: HashMap::new(),
-            performed: Vec::new(),
             children: Vec::new(),
             known: HashMap::new(),
+            answered: HashMap::new(),
+            measured: None,
+            turn_is_up: false,
             leg: 0,
         };
         let before = match &start.goes_on_after {
@@ -109,7 +107,7 @@ impl Run {
             None => None,
         };
         let goes_on = match before {
-            Some(before) => run.take_over(before, start.at)?,
+            Some(before) => run.take_over(before, start.at, start.answered)?,
             None => {
                 run.log.commit([Event::RunStarted(Box::new(start.started))]);
                 true
@@ -199,31 +197,11 @@ impl Run {
     }
 }
 
-/// The records of a run inside another that was cut short with it, when it has ended. `None`: it never began.
-async fn cut_short(ctx: &WorkflowContext<'_>, run: &str) -> HandlerResult<Option<Records>> {
-    let mut waited = 0;
-    loop {
-        let client = ctx.workflow_client::<RunClient>(run.to_owned());
-        let records = client.records(0).call().await?.into_inner();
-        // Its end was under way when the run around it ended. A workflow that somebody has killed has no end.
-        if records.is_over || waited == ENDS_WITHIN {
-            return Ok(Some(records).filter(|records| !records.lines.is_empty()));
-        }
-        waited += 1;
-        ctx.sleep(Duration::from_secs(1)).await?;
-    }
-}
-
-/// The workflow that goes on with a run inside another after this one was cut short.
-fn after(run: &str) -> Arc<str> {
-    let counted = run
-        .rsplit_once('~')
-        .and_then(|(run, count)| Some((run, count.parse::<u32>().ok()?)));
-    let (run, count) = counted.unwrap_or((run, 1));
-    format!("{run}~{}", count + 1).into()
-}
-
 async fn is_over(ctx: &SharedWorkflowContext<'_>) -> Result<bool, TerminalError> {
+    // One that has ended and waits for an answer is inside another, which goes on with it.
+    if ctx.get::<bool>(FINAL).await?.unwrap_or_default() {
+        return Ok(true);
+    }
     let brief = ctx.get::<Json<Brief>>(BRIEF).await?;
     Ok(brief.is_some_and(|brief| brief.0.is_over()))
 }
@@ -244,19 +222,11 @@ fn promise_of(agent: &str, execution: u32, asked: u64) -> String {
     format!("answer:{asked}:{agent}:{execution}")
 }
 
-/// A run of an inner ensemble that is under way.
-struct Child {
+/// An execution that was called and has not ended.
+struct UnderWay {
     agent: Arc<str>,
-    /// Its name in the run that it is inside.
-    name: String,
-    /// The id of its workflow.
-    run: Arc<str>,
-}
-
-impl Child {
-    fn is(&self, agent: &Arc<str>, name: &str) -> bool {
-        self.agent == *agent && self.name == name
-    }
+    /// Its call has not returned: one that waits for runs of its inner ensemble has none.
+    is_performed: bool,
 }
 
 /// A run under way.
@@ -270,20 +240,23 @@ struct Drive<'a> {
     own_cancels: u32,
     log: Log<'a>,
     awaited: DurableFuturesUnordered<Awaited<'a>>,
-    /// The agents whose executions were called and have not ended.
-    under_way: Vec<Arc<str>>,
+    /// The executions that were called and have not ended.
+    under_way: Vec<UnderWay>,
     /// The answers to questions of the open turn.
     answers: Vec<(Arc<str>, serde_json::Value)>,
     /// By agent: the decision about the call that it waits for, until its execution has ended or asks again.
     decided: HashMap<Arc<str>, Decided>,
-    /// By agent that is under way: the runs of its inner ensemble that have ended.
+    /// By agent that is under way or asks: the runs of its inner ensemble that have ended, or wait for an answer.
     inner: HashMap<Arc<str>, Vec<InnerEnded>>,
-    /// The agents whose calls have not returned; one that waits for runs of its inner ensemble has none.
-    performed: Vec<Arc<str>>,
     /// The runs of inner ensembles that are under way.
     children: Vec<Child>,
     /// The workflows of all inner ensembles that were begun, by the names of their runs.
-    known: HashMap<String, Arc<str>>,
+    known: HashMap<String, InnerLines>,
+    /// The answers to questions of runs of inner ensembles that have not gone on yet, by the names of the runs.
+    answered: HashMap<String, Answer>,
+    /// The turn whose time is measured, and whether it is up.
+    measured: Option<Measured>,
+    turn_is_up: bool,
     /// Counts the times that the run began or went on; each has the whole time limit.
     leg: u32,
 }
@@ -303,8 +276,10 @@ impl<'a> Drive<'a> {
                     let reason = ended.completion_reason;
                     self.log.commit([Event::RunEnded(ended)]);
                     let goes_on = match reason {
+                        // The run around it asks, and goes on with it by a run of its own.
+                        _ if self.is_inside => false,
                         CompletionReason::WaitingForInput => self.wait_for_answer().await?,
-                        reason if reason.is_resumable() && !self.is_inside => self.wait_for_resume().await,
+                        reason if reason.is_resumable() => self.wait_for_resume().await,
                         _ => false,
                     };
                     if !goes_on {
@@ -326,6 +301,7 @@ impl<'a> Drive<'a> {
 
     /// Calls the executions that are pending and not under way, and takes the next end.
     async fn perform(&mut self) -> HandlerResult<()> {
+        self.measure_turn();
         let limit = self.plan.ensemble().limits.parallel_agents;
         let side_by_side = limit.map_or(usize::MAX, |limit| limit.get() as usize);
         for agent in queue(self.log.state()) {
@@ -333,8 +309,11 @@ impl<'a> Drive<'a> {
             if self.under_way.len() >= side_by_side {
                 break;
             }
-            if !self.under_way.contains(&agent) {
-                self.under_way.push(agent.clone());
+            if !self.is_under_way(&agent) {
+                self.under_way.push(UnderWay {
+                    agent: agent.clone(),
+                    is_performed: false,
+                });
                 self.call(agent);
             }
         }
@@ -342,6 +321,8 @@ impl<'a> Drive<'a> {
             Ok(Some((_, Woken::Done(agent, Ok(done))))) if !done.wants.is_empty() => self.wants(&agent, done.wants),
             Ok(Some((_, Woken::Done(agent, done)))) => self.ended(&agent, done),
             Ok(Some((_, Woken::Inner(agent, ended, brief)))) => self.inner_ended(agent, ended, brief),
+            Ok(Some((_, Woken::TurnIsUp(measured)))) => self.time_of_turn_is_up(measured),
+            Ok(Some((_, Woken::InnerIsLate(agent, run)))) => self.inner_is_late(agent, &run),
             Ok(Some((_, Woken::TimeIsUp(leg)))) if leg == self.leg => self.interrupt(Interruption::Timeout),
             // The time of an earlier leg.
             Ok(Some((_, Woken::TimeIsUp(_)))) => {}
@@ -359,8 +340,25 @@ impl<'a> Drive<'a> {
         Ok(())
     }
 
+    fn is_under_way(&self, agent: &Arc<str>) -> bool {
+        self.under_way.iter().any(|under_way| under_way.agent == *agent)
+    }
+
+    /// Has the call of this agent not returned?
+    fn is_performed(&self, agent: &Arc<str>) -> bool {
+        let mut under_way = self.under_way.iter();
+        under_way.any(|under_way| under_way.agent == *agent && under_way.is_performed)
+    }
+
+    fn mark(&mut self, agent: &Arc<str>, is_performed: bool) {
+        let under_way = self.under_way.iter_mut().find(|under_way| under_way.agent == *agent);
+        if let Some(under_way) = under_way {
+            under_way.is_performed = is_performed;
+        }
+    }
+
     fn call(&mut self, agent: Arc<str>) {
-        self.performed.push(agent.clone());
+        self.mark(&agent, true);
         let answer = self.answers.iter().rev().find(|(of, _)| *of == agent);
         let work = Work {
             run: self.log.run().clone(),
@@ -369,96 +367,20 @@ impl<'a> Drive<'a> {
             answer: answer.map(|(_, answer)| answer.clone()),
             decided: self.decided.get(&agent).cloned(),
             inner: self.inner.get(&agent).cloned().unwrap_or_default(),
+            begun: self.lost_with(&agent),
+            turn_is_up: self.turn_is_up,
         };
         let call = self.ctx.service_client::<ExecutionClient>().perform(Json(work)).call();
         let done = call.map(move |done| Woken::Done(agent, done.map(Json::into_inner)));
         self.awaited.push(Box::pin(done));
     }
 
-    /// An execution waits for runs of its inner ensemble. Those that are not under way begin, and if one has ended meanwhile, the
-    /// execution is performed again.
-    fn wants(&mut self, agent: &Arc<str>, wanted: Vec<InnerWanted>) {
-        self.performed.retain(|other| other != agent);
-        let ended = self.inner.get(agent).map_or(&[][..], Vec::as_slice);
-        let has_ended = |wanted: &InnerWanted| ended.iter().any(|ended| ended.name == wanted.name);
-        let (ended, open): (Vec<_>, Vec<_>) = wanted.into_iter().partition(has_ended);
-        for wanted in open {
-            if !self.children.iter().any(|child| child.is(agent, &wanted.name)) {
-                self.call_inner(agent.clone(), wanted);
-            }
-        }
-        if !ended.is_empty() {
-            self.call(agent.clone());
-        }
-    }
-
-    /// A run of an inner ensemble has ended. Its agent's execution may have ended before, which had no need of it.
-    fn inner_ended(&mut self, agent: Arc<str>, ended: InnerEnded, brief: Result<Brief, TerminalError>) {
-        let known = self.children.iter().position(|child| child.run == ended.run);
-        let Some(known) = known else { return };
-        self.children.remove(known);
-        if let Err(error) = brief {
-            return self.ended(&agent, Err(error));
-        }
-        self.inner.entry(agent.clone()).or_default().push(ended);
-        if !self.performed.contains(&agent) {
-            self.call(agent);
-        }
-    }
-
-    /// Calls the run of an inner ensemble, as a workflow of its own.
-    fn call_inner(&mut self, agent: Arc<str>, wanted: InnerWanted) {
-        let InnerWanted { name, mut start } = wanted;
-        start.goes_on_after = self.known.get(&name).cloned();
-        let run = match &start.goes_on_after {
-            Some(before) => after(before),
-            None => start.started.run_id.clone(),
-        };
-        // Known before it ends, so that a run that is cut short shows it too.
-        self.keep_child(InnerLines {
-            name: name.clone(),
-            ensemble: start.ensemble.to_string(),
-            lines: String::new(),
-            run: Some(run.clone()),
-            inside: Vec::new(),
-        });
-        let call = self
-            .ctx
-            .workflow_client::<RunClient>(run.to_string())
-            .run(Json(start))
-            .call();
-        self.children.push(Child {
-            agent: agent.clone(),
-            name: name.clone(),
-            run: run.clone(),
-        });
-        let ended = InnerEnded { name, run };
-        let done = call.map(move |brief| Woken::Inner(agent, ended, brief.map(Json::into_inner)));
-        self.awaited.push(Box::pin(done));
-    }
-
-    fn keep_child(&mut self, child: InnerLines) {
-        if let Some(run) = &child.run {
-            self.known.insert(child.name.clone(), run.clone());
-        }
-        self.log.keep_child(child);
-    }
-
-    /// Takes over what another workflow did of this run. `false`: the run had ended for good.
-    fn take_over(&mut self, before: Records, at: DateTime<Utc>) -> HandlerResult<bool> {
-        let records = ensemble_remote::protocol::records(&before.lines);
-        let records = records.map_err(|error| TerminalError::new(error.to_string()))?;
-        self.log.commit_records(records);
-        for inner in before.inside {
-            self.keep_child(inner);
-        }
-        let ended = self.log.state().ended();
-        let goes_on = ended.is_none_or(|ended| ended.completion_reason.is_resumable());
-        if goes_on {
-            self.log.advance(at);
-            self.log.commit([self.resumed()]);
-        }
-        Ok(goes_on)
+    /// The runs of its inner ensemble that the agent has begun in an attempt that did not end.
+    fn lost_with(&self, agent: &str) -> Vec<String> {
+        let slots = self.log.state().open_turn().into_iter().flat_map(|turn| &turn.slots);
+        let slot = slots.into_iter().find(|slot| *slot.start.agent == *agent);
+        let lost = slot.filter(|slot| slot.attempt > slot.last_ended);
+        lost.map_or_else(Vec::new, |slot| self.begun(agent, slot.start.execution))
     }
 
     fn interrupt(&mut self, cause: Interruption) {
@@ -472,22 +394,16 @@ impl<'a> Drive<'a> {
         self.log.commit([Event::Interrupted(cause)]);
     }
 
-    /// Cancels the runs inside this one of which this holds.
-    fn cancel_children(&mut self, is_meant: impl Fn(&Child) -> bool) {
-        for child in self.children.extract_if(.., |child| is_meant(child)) {
-            let child = self.ctx.workflow_client::<RunClient>(child.run.to_string());
-            child.cancel("the run that it is inside".to_owned()).send();
-        }
-    }
-
     /// Commits what an execution did.
     fn ended(&mut self, agent: &Arc<str>, done: Result<Done, TerminalError>) {
         // Parts whose results do not matter any more.
         self.cancel_children(|child| child.agent == *agent);
-        self.performed.retain(|other| other != agent);
-        self.under_way.retain(|other| other != agent);
+        self.under_way.retain(|under_way| under_way.agent != *agent);
         self.decided.remove(agent);
-        self.inner.remove(agent);
+        match done.as_ref().ok().and_then(|done| done.asks.as_deref()) {
+            Some(child) => self.asks(child),
+            None => drop(self.inner.remove(agent)),
+        }
         let failed = |reason: String| (Vec::new(), Some(reason), Vec::new());
         let (records, error, inside) = match done {
             Err(error) => failed(error.message().to_owned()),
@@ -506,24 +422,37 @@ impl<'a> Drive<'a> {
 
     /// No worker could perform the execution.
     fn failed(&mut self, agent: &Arc<str>, error: String) {
+        let failure = Failure::new(FailureKind::Unavailable, error);
+        if let Some(finished) = self.failure_of(agent, 1, failure) {
+            let started = ExecutionStarted {
+                turn: finished.turn,
+                agent: agent.clone(),
+                execution: finished.execution,
+                attempt: finished.attempt,
+            };
+            self.log
+                .commit([Event::ExecutionStarted(started), Event::ExecutionFinished(finished)]);
+        }
+    }
+
+    /// The execution was not begun before the time of its turn was up.
+    fn not_begun_in_time(&mut self, agent: &Arc<str>) {
+        if let Some(finished) = self.failure_of(agent, 0, turn_is_up()) {
+            self.log.commit([Event::ExecutionFinished(finished)]);
+        }
+    }
+
+    /// The end of an execution of the open turn so many attempts after the last one that was begun.
+    fn failure_of(&self, agent: &Arc<str>, later: u32, failure: Failure) -> Option<ExecutionFinished> {
         let turn = self.log.state().turn_count() + 1;
         let slots = self.log.state().open_turn().into_iter().flat_map(|turn| &turn.slots);
-        let Some(slot) = slots.into_iter().find(|slot| *slot.start.agent == **agent) else {
-            return;
-        };
-        let (execution, attempt) = (slot.start.execution, slot.attempt + 1);
-        let started = ExecutionStarted {
+        let slot = slots.into_iter().find(|slot| *slot.start.agent == **agent)?;
+        Some(ExecutionFinished {
             turn,
             agent: agent.clone(),
-            execution,
-            attempt,
-        };
-        let finished = ExecutionFinished {
-            turn,
-            agent: agent.clone(),
-            execution,
-            attempt,
-            end: ExecutionEnd::Failed(Failure::new(FailureKind::Unavailable, error)),
+            execution: slot.start.execution,
+            attempt: slot.attempt + later,
+            end: ExecutionEnd::Failed(failure),
             execution_time: 0.0,
             usage: None,
             stderr: String::new(),
@@ -531,88 +460,6 @@ impl<'a> Drive<'a> {
             exchange: Vec::new(),
             reused: false,
             sandboxes: Vec::new().into(),
-        };
-        self.log
-            .commit([Event::ExecutionStarted(started), Event::ExecutionFinished(finished)]);
-    }
-
-    /// Waits for the answer to the first open question, and goes on with it. `false`: the run was cancelled.
-    async fn wait_for_answer(&mut self) -> HandlerResult<bool> {
-        let Some((agent, execution, question)) = self.log.first_question() else {
-            return Ok(false);
-        };
-        let key = promise_of(&agent, execution, self.log.state().next_seq());
-        let Ok(answer) = self.ctx.promise::<Json<Answer>>(&key).await else {
-            return Ok(false);
-        };
-        let answer = answer.into_inner();
-        self.log.advance(answer.at);
-        match (question.permission, answer.decision) {
-            (Some(wanted), Some(decision)) => {
-                let decided = Decided {
-                    tool: wanted.tool,
-                    arguments: wanted.arguments,
-                    decision,
-                };
-                self.decided.insert(agent, decided);
-            }
-            (None, None) => self.answers.push((agent, answer.answer)),
-            // An answer of the other kind is none: the agent asks again.
-            _ => {}
-        }
-        self.log.commit([Event::RunResumed(RunResumed {
-            program: env!("CARGO_PKG_VERSION").to_owned(),
-            again: Vec::new(),
-            trace: None,
-        })]);
-        self.begin_leg();
-        Ok(true)
-    }
-
-    /// Waits until somebody resumes the run that was cut short, and goes on with it. `false`: nobody did.
-    async fn wait_for_resume(&mut self) -> bool {
-        // What was under way is over, and nobody hears of it.
-        self.awaited = DurableFuturesUnordered::new();
-        self.under_way.clear();
-        self.decided.clear();
-        self.performed.clear();
-        self.children.clear();
-        let cut = self.log.now();
-        let key = resumed_after(self.leg);
-        let mut waits: DurableFuturesUnordered<Resumed<'_>> = DurableFuturesUnordered::new();
-        waits.push(Box::pin(self.ctx.sleep(STOPPED_AFTER).map(move |_| Some(cut))));
-        if self.next_of(&mut waits).await.is_none() {
-            return false;
-        }
-        let resumed = self.ctx.promise::<Json<DateTime<Utc>>>(&key);
-        waits.push(Box::pin(resumed.map(|at| at.ok().map(Json::into_inner))));
-        waits.push(Box::pin(self.ctx.sleep(RESUMABLE_FOR).map(|_| None)));
-        let Some(at) = self.next_of(&mut waits).await else {
-            return false;
-        };
-        self.log.advance(at);
-        self.log.commit([self.resumed()]);
-        self.begin_leg();
-        true
-    }
-
-    /// The run goes on after it was cut short.
-    fn resumed(&self) -> Event {
-        Event::RunResumed(RunResumed {
-            program: env!("CARGO_PKG_VERSION").to_owned(),
-            again: again(&self.prepared, self.log.state()),
-            trace: None,
         })
-    }
-
-    /// What comes first. Nothing: the wait is over, or the engine cancelled it.
-    async fn next_of(&mut self, waits: &mut DurableFuturesUnordered<Resumed<'_>>) -> Option<DateTime<Utc>> {
-        loop {
-            match waits.next().await {
-                Ok(first) => return first.and_then(|(_, at)| at),
-                Err(_cancelled) if self.own_cancels > 0 => self.own_cancels -= 1,
-                Err(_cancelled) => return None,
-            }
-        }
     }
 }

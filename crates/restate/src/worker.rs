@@ -17,8 +17,9 @@ use ensemble_runs::{Prepared, RunOptions, Runs};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use crate::children::Children;
+use crate::children::{Children, Ended};
 use crate::deciding::Deciding;
+use crate::fault;
 use crate::peers::{Asked, Claim, Peers};
 
 /// The most runs whose states are kept between two executions.
@@ -32,6 +33,9 @@ const ASKED_FOR: Duration = Duration::from_secs(20);
 
 /// How long the parts of an execution may take, one after the other, to say which runs they want.
 const SAID_WITHIN: Duration = Duration::from_millis(20);
+
+/// How long an execution may take that is performed after its turn: to take what has ended before.
+const TAKEN_WITHIN: Duration = Duration::from_millis(500);
 
 /// The most runs inside runs whose records are kept after their end.
 const ENDED_KEPT: usize = 2_000;
@@ -234,22 +238,24 @@ impl Worker {
             Some(decided) => self.0.runs.clone().asking(Arc::new(Deciding::new(decided.clone()))),
             None => self.0.runs.clone(),
         };
-        let (children, mut wanted) = Children::of(&work.agent, self.ended_inside(work).await?);
+        let (children, mut wanted) = Children::of(&work.agent, self.ended_inside(work).await?, &work.begun);
         let children = Arc::new(children);
         let driven: Arc<dyn Elsewhere> = children.clone();
-        let mut performed = std::pin::pin!(runs.perform(known.prepared, state, options, Some(driven)));
+        let turn_ends_in = work.turn_is_up.then_some(TAKEN_WITHIN);
+        let mut performed = std::pin::pin!(runs.perform(known.prepared, state, options, Some(driven), turn_ends_in));
         let mut wants: Vec<InnerWanted> = Vec::new();
         let mut are_more = true;
         let performed = loop {
             tokio::select! {
                 performed = &mut performed => break performed,
-                Some(wanted) = wanted.recv() => {
+                Some(wanted) = wanted.recv(), if !work.turn_is_up => {
                     are_more = wanted.is_part;
                     wants.push(self.wanted(wanted, &start)?);
                 }
                 () = tokio::time::sleep(SAID_WITHIN), if are_more && !wants.is_empty() => are_more = false,
             }
             if !are_more {
+                fault::held().await;
                 return Ok(Done {
                     wants,
                     ..Done::default()
@@ -258,7 +264,12 @@ impl Worker {
         };
         let mut performed = performed.map_err(|error| error.to_string())?;
         children.set_times(&mut performed.records);
+        let asks = matches!(
+            performed.records.last().map(|last| &last.event),
+            Some(Event::InputRequested(_))
+        );
         Ok(Done {
+            asks: children.asking().filter(|_| asks),
             lines: lines(&performed.records),
             inside: performed.inside.iter().map(InnerLines::of).collect(),
             ..Done::default()
@@ -266,9 +277,9 @@ impl Worker {
     }
 
     /// The runs of the execution's inner ensemble that have ended.
-    async fn ended_inside(&self, work: &Work) -> Result<Vec<(String, Arc<Vec<Record>>)>, String> {
+    async fn ended_inside(&self, work: &Work) -> Result<Vec<(String, Ended)>, String> {
         let mut ended = Vec::new();
-        for InnerEnded { name, run } in &work.inner {
+        for InnerEnded { name, run, is_late } in &work.inner {
             let known = lock(&self.0.ended).get(run).cloned();
             let records = match known {
                 Some(known) => known,
@@ -284,7 +295,8 @@ impl Worker {
                     records
                 }
             };
-            ended.push((name.clone(), records));
+            let is_late = *is_late;
+            ended.push((name.clone(), Ended { records, is_late }));
         }
         Ok(ended)
     }
@@ -304,12 +316,15 @@ impl Worker {
             .ok_or_else(outside)?;
         Ok(InnerWanted {
             name: wanted.name,
+            limit: wanted.limit,
             start: StartRun {
                 at: self.0.runs.host().now(),
                 ensemble: wanted.ensemble,
                 file: file.to_owned(),
                 started: wanted.started,
                 inside: Some(outer.inside.as_ref().unwrap_or(&outer.started.models).clone()),
+                goes_on_after: None,
+                answered: None,
                 ..outer.clone()
             },
         })
@@ -381,6 +396,8 @@ mod tests {
             answer: None,
             decided: None,
             inner: Vec::new(),
+            begun: Vec::new(),
+            turn_is_up: false,
         }
     }
 

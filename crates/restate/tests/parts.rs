@@ -8,6 +8,7 @@
 mod support;
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use chrono::Utc;
 use ensemble_core::conversation::{CompletionReason, Event, Record};
@@ -16,7 +17,7 @@ use ensemble_runs::{EnsembleRef, RunOptions};
 use serde_json::{Value, json};
 
 use support::compare::{folded, told};
-use support::{Engine, all_records, in_a_network, process_in, records_when, remote, start};
+use support::{Engine, PATIENCE, all_records, in_a_network, process_in, records_when, remote, start};
 
 const ONE: &str = "name: one\nagents: [{name: a, script: one.rhai}]\n";
 
@@ -77,6 +78,16 @@ async fn inside(run: &Arc<dyn StoredRun>) -> Vec<Value> {
         ]));
     }
     all
+}
+
+#[test]
+fn a_part_that_ends_while_its_agent_is_performed_is_not_missed() {
+    in_a_network("ends_meanwhile");
+}
+
+#[test]
+fn a_part_that_had_ended_for_good_does_not_go_on_with_the_run_around_it() {
+    in_a_network("ended_for_good");
 }
 
 fn ledger(engine: &Engine, step: &str) -> Vec<String> {
@@ -222,4 +233,92 @@ async fn parts() {
     let run = first.read_all().await.expect("its records").records;
     let needed = (run[run.len() - 1].at - run[0].at).as_seconds_f64();
     assert!(took.is_some_and(|took| took >= needed), "{took:?} of {needed}");
+}
+
+/// Two parts that are runs of `steps.yaml`, and an ensemble around them.
+const TWO: &str = "name: two
+agents:
+  - {name: each, ensemble: steps.yaml, inputs: {n: '{{ item }}'}, for_each: {in: [1, 2]}}
+";
+
+async fn engine_of_two() -> Engine {
+    Engine::start(&[
+        ("two.yaml", TWO),
+        (
+            "around.yaml",
+            "name: around\nagents: [{name: two, ensemble: two.yaml}]\n",
+        ),
+        ("steps.yaml", STEPS),
+        ("wait.sh", WAIT),
+    ])
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "`a_part_that_ends_while_its_agent_is_performed_is_not_missed` starts it in a network of its own"]
+async fn ends_meanwhile() {
+    let engine = engine_of_two().await;
+    let (go, held) = (
+        |n: u32| engine.path().join(format!("go.{n}")),
+        engine.path().join("held"),
+    );
+    let id = "aaaa-20261123-080000000";
+    let plan = start(&engine, "two.yaml", id).await;
+    for n in 1..=2 {
+        process_in(&engine.path().join(format!("pid.{n}"))).await;
+    }
+    // The first part ends, and the worker that hears of it does not answer until the second one has ended.
+    std::fs::write(&held, "").expect("a file");
+    std::fs::write(go(1), "").expect("a file");
+    let begun = Instant::now();
+    while !engine.path().join("held.reached").exists() {
+        assert!(begun.elapsed() < PATIENCE, "the agent is not performed again");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    std::fs::write(go(2), "").expect("a file");
+    all_records(&format!("{id}/sub/each-1.1-1")).await;
+    // The run hears of it, which nobody else can see.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    std::fs::remove_file(&held).expect("it is there");
+    let records = tokio::time::timeout(Duration::from_secs(20), all_records(id)).await;
+    let state = folded(&plan, &records.expect("the run goes on"));
+    assert_eq!(
+        state.ended().map(|ended| ended.completion_reason),
+        Some(CompletionReason::Completed)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "`a_part_that_had_ended_for_good_does_not_go_on_with_the_run_around_it` starts it in a network of its own"]
+async fn ended_for_good() {
+    let engine = engine_of_two().await;
+    let id = "aaaa-20261123-080000000";
+    let plan = start(&engine, "around.yaml", id).await;
+    let parts = [0, 1].map(|part| format!("{id}/sub/two-1-1/sub/each-1.{part}-1"));
+    process_in(&engine.path().join("pid.1")).await;
+    let second = process_in(&engine.path().join("pid.2")).await;
+    std::fs::write(engine.path().join("go.1"), "").expect("a file");
+    let ended = all_records(&parts[0]).await;
+    // The run around the parts is cut short, and driven by another workflow when it goes on, which knows no ends.
+    remote().cancel(id, "a test").await.expect("it is cancelled");
+    let cut = all_records(id).await;
+    second.ended().await;
+    std::fs::write(engine.path().join("go.2"), "").expect("a file");
+    remote().resume(id, Utc::now()).await.expect("it can go on");
+    records_when(id, |records, _| records.len() > cut.len()).await;
+    let records = all_records(id).await;
+    let state = folded(&plan, &records);
+    assert_eq!(
+        state.ended().map(|ended| ended.completion_reason),
+        Some(CompletionReason::Completed)
+    );
+    // Another workflow has taken over the part that had ended, and added nothing.
+    assert_eq!(all_records(&format!("{}~2", parts[0])).await, ended);
+    assert_eq!(ledger(&engine, "begin"), ["each-1.0-1", "each-1.1-1"]);
+    assert_eq!(ledger(&engine, "end"), ["each-1.0-1", "each-1.1-1"]);
+    let second = all_records(&format!("{}~2", parts[1])).await;
+    let resumed = second
+        .iter()
+        .filter(|record| matches!(record.event, Event::RunResumed(_)));
+    assert_eq!(resumed.count(), 1);
 }

@@ -9,14 +9,11 @@ mod support;
 use std::collections::HashMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::Utc;
 use ensemble_core::conversation::{CompletionReason, ConversationState, Event, Record};
-use ensemble_core::runner::BoxFuture;
-use ensemble_core::store::{MemoryStore, RunId, StoredRun};
-use ensemble_language::plan::Plan;
+use ensemble_core::store::{MemoryStore, RunId};
 use ensemble_language::random_ensembles::conversation;
 use ensemble_remote::protocol::Answer;
 use ensemble_runs::{EnsembleRef, RunOptions};
@@ -25,7 +22,8 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
-use support::compare::{folded, here, told, without_attempts};
+use support::compare::{folded, here, nested, told, without_attempts};
+use support::random::{FATE, text_of};
 use support::{Engine, INGRESS, all_records, in_a_network, process_in, records_when, remote, skipped, start};
 
 #[test]
@@ -53,56 +51,6 @@ fn the_program_drives_runs_on_the_engine() {
     in_a_network("program");
 }
 
-/// An ensemble as text, whose agents are scripts with these fates.
-fn text_of(plan: &Plan) -> String {
-    let agents: Vec<Value> = (0..)
-        .zip(&plan.ensemble().agents)
-        .map(|(at, agent)| {
-            let dependencies: Vec<Value> = agent
-                .dependencies
-                .iter()
-                .map(|dependency| {
-                    let mut written = json!({
-                        "agent_name": dependency.agent_name,
-                        "requires_all": dependency.requires_all,
-                        "feedback": dependency.feedback,
-                        "on": format!("{:?}", dependency.on).to_lowercase(),
-                        "wait_for": format!("{:?}", dependency.wait_for).to_lowercase(),
-                    });
-                    if let Some(condition) = &dependency.condition {
-                        written["condition"] = json!(&**condition);
-                    }
-                    if let Some(most) = dependency.max_executions {
-                        written["max_executions"] = json!(most);
-                    }
-                    if written["wait_for"] == "nothing" {
-                        written["wait_for"] = json!("none");
-                    }
-                    written
-                })
-                .collect();
-            let trigger = format!("{:?}", agent.conversation.trigger);
-            json!({
-                "name": agent.name,
-                "script": "fate.rhai",
-                "config": {"at": at, "fate": "FATE"},
-                "dependencies": dependencies,
-                "conversation": {
-                    "max_turns": agent.conversation.max_turns,
-                    "trigger": if trigger == "News" { "news" } else { "every_turn" },
-                },
-            })
-        })
-        .collect();
-    json!({"name": "random", "agents": agents}).to_string()
-}
-
-const FATE: &str = r#"
-let fate = parameters.fate[(parameters.at * 11 + execution * 7) % parameters.fate.len()];
-if fate % 5 == 0 { throw `fails with ${fate}`; }
-#{ n: fate % 4, fate: fate }
-"#;
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "`runs_on_the_engine_end_as_runs_here_do` starts it in a network of its own"]
 async fn same() {
@@ -111,7 +59,7 @@ async fn same() {
     let mut texts = Vec::new();
     while texts.len() < 80 {
         let (plan, fate) = conversation().new_tree(&mut random).expect("an ensemble").current();
-        let text = text_of(&plan).replace("\"FATE\"", &json!(fate).to_string());
+        let text = text_of(&plan, &fate, |_| Value::Null);
         let file = format!("random{}.yaml", texts.len());
         std::fs::write(engine.path().join(&file), &text).expect("a file");
         // What the loader refuses is nothing to compare.
@@ -241,35 +189,6 @@ async fn questions() {
     assert_eq!(none.to_string(), format!("there is no run `zzzz` on {INGRESS}"));
 }
 
-/// The runs inside a run that was fetched, with what they did: name, told, and the runs inside.
-fn nested(run: Arc<dyn StoredRun>, engine: &Engine) -> BoxFuture<'_, Value> {
-    Box::pin(async move {
-        let mut inside = serde_json::Map::new();
-        for name in run.names_inside().await.expect("names") {
-            let inner = run.inside(&name).await.expect("it can be read").expect("it is there");
-            let records = inner.read_all().await.expect("it can be read").records;
-            let Event::RunStarted(started) = &records[0].event else {
-                panic!("{name} does not start");
-            };
-            let ready = engine
-                .runs()
-                .ready(EnsembleRef::file(&*started.ensemble_file), RunOptions::default());
-            let plan = ready.expect("the ensemble").prepared().plan.clone();
-            let state = folded(&plan, &records);
-            let told = told(&state, &records);
-            let (input, inputs, usage) = (&started.input, &started.inputs, json!(started.context));
-            let started = json!([
-                started.run_id.split_once('/').map(|(_, place)| place),
-                input,
-                inputs,
-                usage
-            ]);
-            inside.insert(name, json!([started, told, nested(inner, engine).await]));
-        }
-        Value::Object(inside)
-    })
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "`inner_ensembles_are_workflows_of_their_own` starts it in a network of its own"]
 async fn inner() {
@@ -281,9 +200,6 @@ async fn inner() {
         ("one.rhai", "#{ n: execution }"),
         ("fails.rhai", "throw `no`"),
         ("last.rhai", "#{ of: dependencies.middle }"),
-        ("asks.yaml", "name: asks\nagents: [{name: gate, ensemble: person.yaml}]\n"),
-        ("person.yaml", "name: person\nagents: [{name: person, input: {prompt: Yes?}}]\n"),
-        ("timed.yaml", "name: timed\nagents: [{name: inner, ensemble: inner.yaml, timeout_seconds: 60}]\n"),
         ("cut.yaml", "name: cut\nagents: [{name: slow, ensemble: slow.yaml}]\n"),
         ("slow.yaml", "name: slow\nagents: [{name: a, script: 'echo $$ > pid; sleep 600'}]\n"),
         ("late.yaml", "name: late\nagents: [{name: slow, ensemble: slow.yaml}]\nconversation_limits: {timeout_seconds: 2}\n"),
@@ -304,8 +220,8 @@ async fn inner() {
         told(&folded(&plan, &records), &records),
         told(&folded(&plan, &records_here), &records_here)
     );
-    let there = nested(there, &engine).await;
-    assert_eq!(there, nested(here, &engine).await);
+    let there = nested(there, &engine.runs()).await;
+    assert_eq!(there, nested(here, &engine.runs()).await);
     assert_eq!(
         there["middle-1-1"][2].as_object().map(|inside| inside.len()),
         Some(3),
@@ -318,20 +234,6 @@ async fn inner() {
     assert_eq!(remote().ids(10).await.expect("a list"), std::slice::from_ref(&id));
 
     let ends = |records: &[Record]| records.iter().any(|record| matches!(record.event, Event::RunEnded(_)));
-
-    // Not where the inner run asks somebody, or where the agent has a clock of its own.
-    for (file, id, inside) in [("asks.yaml", "eeee", "gate-1-1"), ("timed.yaml", "ffff", "inner-1-1")] {
-        let id = format!("{id}-20261123-080000000");
-        start(&engine, file, &id).await;
-        records_when(&id, |records, _| ends(records)).await;
-        let none = remote()
-            .records(&format!("{id}/sub/{inside}"), 0)
-            .await
-            .expect("no records");
-        assert!(none.lines.is_empty(), "{file}");
-        let run = remote().fetch(&RunId::new(&*id), &store).await.expect("it can be read");
-        assert_eq!(run.names_inside().await.expect("names"), [inside], "{file}");
-    }
 
     // Cancellation, and the time limit, reach the runs inside.
     for (file, id, is_cancelled) in [("cut.yaml", "bbbb", true), ("late.yaml", "cccc", false)] {

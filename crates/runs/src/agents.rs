@@ -1,6 +1,6 @@
 //! One runner for each agent: here every kind gets what it needs from outside.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -38,8 +38,6 @@ pub(crate) struct ReadyAgents {
     pub(crate) runners: Vec<Arc<dyn Runner>>,
     /// Agents that a simulated model answers for.
     pub(crate) simulated: Vec<Arc<str>>,
-    /// Does one of them ask a person, or an agent of an inner ensemble?
-    pub(crate) asks: bool,
     /// Servers of tools, to be closed when the run is over.
     pub(crate) servers: Arc<Servers>,
     /// Programs of external agents, to be ended when the run is over.
@@ -71,7 +69,6 @@ pub(crate) fn ready_agents(prepared: &Prepared, shared: &Shared, open: &OpenInne
         },
         open,
         made: RefCell::default(),
-        asks: Cell::default(),
     };
     let mut ready = ReadyAgents {
         servers: shared.servers.clone(),
@@ -99,7 +96,6 @@ pub(crate) fn ready_agents(prepared: &Prepared, shared: &Shared, open: &OpenInne
         }
     }
     if findings.is_empty() {
-        ready.asks = maker.asks.get();
         return Ok(ready);
     }
     let document = prepared.loaded.document.as_ref();
@@ -115,7 +111,6 @@ struct Maker<'a> {
     parts: Parts<'a>,
     open: &'a OpenInner,
     made: RefCell<HashMap<Arc<str>, Made>>,
-    asks: Cell<bool>,
 }
 
 impl Maker<'_> {
@@ -188,7 +183,6 @@ impl Maker<'_> {
                 if let Some(profile) = self.stand_ins().and_then(|stand_ins| stand_ins.responder(agent)) {
                     spec.responses = Some(Responses::Profile(profile));
                 }
-                self.asks.set(true);
                 let runner = InputRunner::new(agent, &spec, wiring)?;
                 let simulated = runner.is_simulated();
                 (Arc::new(runner), simulated)
@@ -199,13 +193,10 @@ impl Maker<'_> {
                 inputs,
             } => {
                 let mut shared = shared.within(&agent.name);
-                let turn_limit = parts.prepared.plan.ensemble().limits.turn_timeout;
-                if agent.timeout.is_some() || turn_limit.is_some() {
-                    // The execution ends by a clock of its own.
-                    shared.elsewhere = None;
+                if let Some(outside) = &mut shared.elsewhere {
+                    outside.limit = agent.timeout;
                 }
                 let inner = (self.open)(ensemble, parts.prepared, &shared)?;
-                self.asks.set(self.asks.get() || inner.asks);
                 let inputs = InnerInputs::compile(agent, prompt.as_deref(), inputs)?;
                 let runner = SubEnsembleRunner::agent(inner.conversations, inputs);
                 (Arc::new(runner), inner.simulated)

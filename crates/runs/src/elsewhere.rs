@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ensemble_core::conversation::{Record, RunStarted};
 use ensemble_core::runner::BoxFuture;
@@ -11,6 +12,9 @@ use ensemble_core::runner::BoxFuture;
 pub struct InnerStart {
     /// Its name in the run that it is inside.
     pub name: String,
+    /// The name of a run that this attempt of its agent would begin. It is another one where the attempt goes on with the run of an
+    /// attempt before.
+    pub of_attempt: String,
     /// It is the run of a part of its agent, beside which there are others.
     pub is_part: bool,
     /// How it starts, with its id.
@@ -19,14 +23,36 @@ pub struct InnerStart {
     pub ensemble: Arc<str>,
     /// The file of its ensemble.
     pub file: PathBuf,
+    /// The time limit of the attempt. The time in which the run waits for an answer does not count.
+    pub limit: Option<Duration>,
+}
+
+/// What became of a run that was to be driven.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Driven {
+    /// It has ended, or waits for an answer: its records.
+    Ended(Arc<Vec<Record>>),
+    /// It had not ended within the time limit of the attempt, and was stopped.
+    TimeIsUp,
+}
+
+/// Who drives the runs of an agent's inner ensemble, and the time limit of each attempt.
+#[derive(Clone)]
+pub(crate) struct Outside {
+    pub(crate) driver: Arc<dyn Elsewhere>,
+    pub(crate) limit: Option<Duration>,
 }
 
 /// Drives the runs of inner ensembles, in place of the run that they are inside. Only such runs come here as are all of their
-/// agent's execution, ask nobody, and have no time limit but their own.
+/// agent's execution, or of a part of it.
 pub trait Elsewhere: Send + Sync {
     /// Does it drive the inner runs of this agent?
     fn takes(&self, agent: &str) -> bool;
 
-    /// Drives a run to its end, and returns its records. The runs of an agent with `for_each` are driven side by side.
-    fn drive(&self, start: InnerStart) -> BoxFuture<'_, Arc<Vec<Record>>>;
+    /// Was a run with this name begun in an attempt that did not end, so that the next attempt goes on with it?
+    fn has(&self, name: &str) -> bool;
+
+    /// Drives a run to its end, or until it waits for an answer, within the time limit of the attempt. The runs of an agent with `for_each` are
+    /// driven side by side.
+    fn drive(&self, start: InnerStart) -> BoxFuture<'_, Driven>;
 }

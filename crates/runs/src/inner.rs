@@ -8,13 +8,13 @@ use ensemble_agents::agent::sub_ensemble::{Conversations, InnerGiven};
 use ensemble_core::conversation::{ConversationState, Event, RunResumed, RunStarted};
 use ensemble_core::executor::Executor;
 use ensemble_core::log::{FORMAT, RunLog};
-use ensemble_core::runner::{BoxFuture, Execution};
+use ensemble_core::runner::{BoxFuture, Execution, no_end_after};
 use ensemble_core::store::{LogEnd, ReadError, StoreError, StoredRun};
 use ensemble_core::trace::{self, TraceParent};
 use ensemble_language::data::{Context, Failure, FailureKind, digest};
 
 use crate::agents::{ReadyAgents, ready_agents};
-use crate::elsewhere::{Elsewhere, InnerStart};
+use crate::elsewhere::{Driven, InnerStart, Outside};
 use crate::error::RunError;
 use crate::inputs;
 use crate::parts::{Inner, Shared};
@@ -32,7 +32,7 @@ struct InnerEnsemble {
     shared: Shared,
     outermost: Outermost,
     /// Who drives its conversations, if not the outer run.
-    elsewhere: Option<Arc<dyn Elsewhere>>,
+    elsewhere: Option<Outside>,
 }
 
 /// Makes the ensemble that an agent names ready: everything in it is checked before the outer run starts.
@@ -49,19 +49,17 @@ pub(crate) fn inner(named: &str, outer: &Prepared, shared: &Shared, outermost: &
     let open = opener(outermost.clone());
     let agents = ready_agents(&prepared, &shared, &open)?;
     let simulated = !agents.simulated.is_empty();
-    let asks = agents.asks;
     let takes = inputs::as_one_schema(prepared.plan.ensemble());
     let conversations = Arc::new(InnerEnsemble {
         prepared,
         agents,
         shared,
         outermost: outermost.clone(),
-        elsewhere: elsewhere.filter(|_| !asks),
+        elsewhere,
     });
     Ok(Inner {
         conversations,
         simulated,
-        asks,
         takes,
     })
 }
@@ -92,6 +90,18 @@ fn name_of(execution: &Execution, attempt: u32) -> String {
     format!("{}-{}{part}-{attempt}", execution.agent_name, execution.execution)
 }
 
+/// The numbers of the attempts whose run this attempt can go on with, the latest first.
+fn interrupted(execution: &Execution) -> impl Iterator<Item = u32> {
+    (execution.attempt - execution.lost_attempts..execution.attempt).rev()
+}
+
+/// The name of the run of this attempt: that of an attempt that was interrupted, if it has begun one.
+fn name_of_run(execution: &Execution, has_begun: impl Fn(&str) -> bool) -> String {
+    let mut before = interrupted(execution).map(|attempt| name_of(execution, attempt));
+    let begun = before.find(|name| has_begun(name));
+    begun.unwrap_or_else(|| name_of(execution, execution.attempt))
+}
+
 impl Conversations for InnerEnsemble {
     fn hold<'a>(
         &'a self,
@@ -99,16 +109,23 @@ impl Conversations for InnerEnsemble {
         given: InnerGiven,
     ) -> BoxFuture<'a, Result<ConversationState, Failure>> {
         Box::pin(async move {
-            let ended = self.converse(execution, given).await;
-            ended.map_err(|error| {
-                let kind = match error {
-                    RunError::Inputs(_) => FailureKind::Schema,
-                    _ => FailureKind::Unavailable,
-                };
-                Failure::new(kind, error.to_string())
-            })
+            let (inputs, context) = self.given(given).map_err(failure)?;
+            let outside = self.elsewhere.as_ref();
+            match outside.filter(|outside| outside.driver.takes(&execution.agent_name)) {
+                Some(outside) => self.converse_outside(outside, execution, inputs, context).await,
+                None => self.converse(execution, inputs, context).await.map_err(failure),
+            }
         })
     }
+}
+
+/// Why no conversation was held.
+fn failure(error: RunError) -> Failure {
+    let kind = match error {
+        RunError::Inputs(_) => FailureKind::Schema,
+        _ => FailureKind::Unavailable,
+    };
+    Failure::new(kind, error.to_string())
 }
 
 /// A run inside the run, as it is found or made.
@@ -120,16 +137,35 @@ struct Opened {
 }
 
 impl InnerEnsemble {
-    async fn converse(&self, execution: &Execution, given: InnerGiven) -> Result<ConversationState, RunError> {
-        let (inputs, context) = self.given(given)?;
-        let elsewhere = self.elsewhere.as_ref();
-        if let Some(elsewhere) = elsewhere.filter(|elsewhere| elsewhere.takes(&execution.agent_name)) {
-            let start = self.start_of(execution, inputs, context);
-            let mut state = ConversationState::new(self.prepared.plan.clone());
-            let records = elsewhere.drive(start).await;
-            records.iter().for_each(|record| state.apply(record));
-            return Ok(state);
+    /// The conversation is a run that somebody else drives.
+    async fn converse_outside(
+        &self,
+        outside: &Outside,
+        execution: &Execution,
+        inputs: Context,
+        context: Context,
+    ) -> Result<ConversationState, Failure> {
+        let name = name_of_run(execution, |name| outside.driver.has(name));
+        let start = InnerStart {
+            limit: outside.limit,
+            ..self.start_of(execution, name, inputs, context)
+        };
+        match outside.driver.drive(start).await {
+            Driven::Ended(records) => {
+                let mut state = ConversationState::new(self.prepared.plan.clone());
+                records.iter().for_each(|record| state.apply(record));
+                Ok(state)
+            }
+            Driven::TimeIsUp => Err(no_end_after(outside.limit.unwrap_or_default())),
         }
+    }
+
+    async fn converse(
+        &self,
+        execution: &Execution,
+        inputs: Context,
+        context: Context,
+    ) -> Result<ConversationState, RunError> {
         let Opened {
             run,
             mut state,
@@ -152,6 +188,7 @@ impl InnerEnsemble {
             timeout: Some(self.prepared.plan.ensemble().limits.timeout),
             secrets: self.shared.network.secrets().clone(),
             around: Some(execution.stopwatch.clone()),
+            turn_ends_in: None,
         };
         let trace = trace::current().as_ref().map(TraceParent::from);
         let segment = self.shared.hub.segment(run.id(), state.next_seq(), trace.as_ref());
@@ -193,13 +230,14 @@ impl InnerEnsemble {
     }
 
     /// The run of this execution, for somebody else.
-    fn start_of(&self, execution: &Execution, inputs: Context, context: Context) -> InnerStart {
-        let name = name_of(execution, execution.attempt);
+    fn start_of(&self, execution: &Execution, name: String, inputs: Context, context: Context) -> InnerStart {
         let id = format!("{}/sub/{name}", execution.run_id);
         InnerStart {
             started: self.started(id.into(), execution, inputs, context),
             name,
+            of_attempt: name_of(execution, execution.attempt),
             is_part: execution.part.is_some(),
+            limit: None,
             ensemble: self.prepared.source.text().clone(),
             file: self.shared.project.folder.join(self.prepared.source.name()),
         }
@@ -229,7 +267,7 @@ impl InnerEnsemble {
     /// The inner run of this execution: the one that was interrupted, or a new one for an attempt that starts afresh.
     async fn open(&self, execution: &Execution) -> Result<Opened, RunError> {
         let outer = self.outer(execution).await?;
-        for attempt in (execution.attempt - execution.lost_attempts..execution.attempt).rev() {
+        for attempt in interrupted(execution) {
             // An attempt that was cut short before it came to its conversation has no run.
             let Some(run) = outer.inside(&name_of(execution, attempt)).await? else {
                 continue;

@@ -25,7 +25,7 @@ use ensemble_language::loader::codes::{NO_SANDBOX, NOT_READY};
 use ensemble_language::source::Route;
 
 use crate::client_servers::ClientServers;
-use crate::elsewhere::Elsewhere;
+use crate::elsewhere::Outside;
 use crate::error::RunError;
 use crate::events::Hub;
 use crate::given::Asking;
@@ -77,7 +77,7 @@ pub(crate) struct Shared {
     /// Runners in the place of agents.
     pub(crate) stand_ins: Option<Arc<dyn StandIns>>,
     /// Who drives the runs of inner ensembles, if not this run.
-    pub(crate) elsewhere: Option<Arc<dyn Elsewhere>>,
+    pub(crate) elsewhere: Option<Outside>,
 }
 
 impl Shared {
@@ -118,8 +118,6 @@ pub(crate) struct Inner {
     pub(crate) conversations: Arc<dyn Conversations>,
     /// Does a simulated model take part?
     pub(crate) simulated: bool,
-    /// Does it ask a person?
-    pub(crate) asks: bool,
     /// The schema of its inputs as one map, if it declares inputs.
     pub(crate) takes: Option<serde_json::Value>,
 }

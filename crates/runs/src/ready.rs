@@ -24,7 +24,7 @@ use ensemble_language::ensemble::Agent;
 
 use crate::agents::{ReadyAgents, ready_agents};
 use crate::desk::Desk;
-use crate::elsewhere::Elsewhere;
+use crate::elsewhere::{Elsewhere, Outside};
 use crate::error::RunError;
 use crate::events::{Hub, HubLiveOutput, Tracer};
 use crate::given;
@@ -100,6 +100,8 @@ pub(crate) struct Making<'a> {
     pub(crate) host: &'a Host,
     /// Who drives the runs of inner ensembles, if not the run.
     pub(crate) elsewhere: Option<Arc<dyn Elsewhere>>,
+    /// The names of agents and tools in the options were checked when the run started.
+    pub(crate) are_checked: bool,
 }
 
 /// What a run starts with.
@@ -142,10 +144,13 @@ impl Making<'_> {
             project,
             host,
             elsewhere,
+            are_checked,
         } = self;
         let ensemble = prepared.plan.ensemble();
-        given::check_tools(&options.allowed_tools, false, ensemble)?;
-        given::check_tools(&options.denied_tools, true, ensemble)?;
+        if !are_checked {
+            given::check_tools(&options.allowed_tools, false, ensemble)?;
+            given::check_tools(&options.denied_tools, true, ensemble)?;
+        }
         let substitutes = Substitutes::of(&options);
         if let Some(substitutes) = &substitutes {
             substitutes.check_own(ensemble)?;
@@ -189,11 +194,13 @@ impl Making<'_> {
             watchdog,
             network,
             stand_ins: substitutes.as_ref().map(Substitutes::outermost).or(options.stand_ins),
-            elsewhere,
+            elsewhere: elsewhere.map(|driver| Outside { driver, limit: None }),
         };
         let outermost: Outermost = Arc::new(OnceLock::new());
         let agents = ready_agents(&prepared, &shared, &opener(outermost.clone()))?;
-        shared.asking.check(&shared.answers)?;
+        if !are_checked {
+            shared.asking.check(&shared.answers)?;
+        }
         substitutes.map_or(Ok(()), |substitutes| substitutes.check())?;
         Ok(Made {
             prepared,

@@ -314,6 +314,7 @@ impl Driven {
             timeout: Some(self.prepared.plan.ensemble().limits.timeout),
             secrets: self.secrets.clone(),
             around: None,
+            turn_ends_in: None,
         };
         if let Some(first) = self.first.take() {
             executor.commit(&mut self.state, first).await?;

@@ -243,6 +243,7 @@ impl Runs {
             project: &self.project,
             host: &self.host,
             elsewhere: None,
+            are_checked: false,
         }
     }
 

@@ -4,6 +4,7 @@
 //! to a worker. The worker performs it here as a run would: with its attempts, pauses, time limits, parts and tools.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ensemble_core::conversation::{ConversationState, Event, Record};
 use ensemble_core::executor::Executor;
@@ -44,9 +45,11 @@ pub struct InnerRun {
 
 impl Runs {
     /// Performs what is pending in the open turn of `state`, until it ends or waits for an answer. Nothing is stored, and
-    /// no turn is finished or begun. Nobody is asked; answers are in `options`.
+    /// no turn is finished or begun. Nobody is asked; answers are in `options`, which can be those of a run around this one: names of
+    /// agents and tools that are not here are no errors.
     ///
-    /// `elsewhere`: who drives the runs of inner ensembles; without it they are driven here.
+    /// `elsewhere`: who drives the runs of inner ensembles; without it they are driven here. `turn_ends_in`: what is left of the turn's
+    /// time, if that is not the whole.
     ///
     /// Use [`records_for`] to get a state in which one execution is pending.
     ///
@@ -58,12 +61,14 @@ impl Runs {
         mut state: ConversationState,
         mut options: RunOptions,
         elsewhere: Option<Arc<dyn Elsewhere>>,
+        turn_ends_in: Option<Duration>,
     ) -> Result<Performed, RunError> {
         let models = std::mem::take(&mut options.models);
         let text = prepared.source.text().clone();
         let timeout = prepared.plan.ensemble().limits.timeout;
         let making = Making {
             elsewhere,
+            are_checked: true,
             ..self.making(prepared, options, &models)
         };
         let able = making.make()?.into_able();
@@ -84,6 +89,7 @@ impl Runs {
             timeout: Some(timeout),
             secrets: able.secrets,
             around: None,
+            turn_ends_in,
         }
         .drive(&mut state)
         .await;

@@ -99,6 +99,7 @@ fn drive(plan: &Arc<Plan>, fate: &Arc<Vec<u8>>, before: &[Record], first: Event)
             timeout: None,
             secrets: Default::default(),
             around: None,
+            turn_ends_in: None,
         };
         executor.commit(&mut state, first).await.expect("memory");
         executor.drive(&mut state).await.expect("memory");

@@ -58,6 +58,8 @@ pub struct Executor<'a> {
     pub secrets: Secrets,
     /// For a run inside another run: the stopwatch of the execution that contains it.
     pub around: Option<Stopwatch>,
+    /// The time limit of a turn in the place of that of the ensemble: of a turn that began before.
+    pub turn_ends_in: Option<Duration>,
 }
 
 impl Executor<'_> {

@@ -85,6 +85,7 @@ async fn a_record_is_in_the_log_before_its_runner_goes_on() {
         timeout: None,
         secrets: crate::secrets::Secrets::default(),
         around: None,
+        turn_ends_in: None,
     };
     executor
         .commit(&mut state, started())
@@ -147,6 +148,7 @@ async fn a_request_that_is_stopped_beside_a_script_that_was_killed_is_recorded()
         timeout: None,
         secrets: crate::secrets::Secrets::default(),
         around: None,
+        turn_ends_in: None,
     };
     executor
         .commit(&mut state, started())

@@ -119,6 +119,7 @@ pub(crate) fn drive(
             timeout: None,
             secrets: crate::secrets::Secrets::default(),
             around: None,
+            turn_ends_in: None,
         };
         let first = executor.commit(&mut state, first).await;
         first.expect("memory takes everything");

@@ -14,10 +14,10 @@ use crate::conversation::{
     PartEnded, Record, RequestStopped, Within,
 };
 use crate::log::{CommitError, SyncPoint};
-use crate::runner::{BoxFuture, Left, Notes, Observation, Observed, ToLog};
+use crate::runner::{BoxFuture, Left, Notes, Observation, Observed, ToLog, no_end_after, turn_is_up};
 use crate::stopwatch::Stopwatch;
 use crate::trace;
-use ensemble_language::data::{Failure, FailureKind};
+use ensemble_language::data::FailureKind;
 use ensemble_language::ensemble::AgentKind;
 use ensemble_language::plan::{AgentId, Plan};
 
@@ -95,6 +95,7 @@ impl Executor<'_> {
         pace: &mut Pace,
     ) -> Result<(), CommitError> {
         let limits = &plan.ensemble().limits;
+        let turn_timeout = self.turn_ends_in.or(limits.turn_timeout);
         let side_by_side = limits.parallel_agents.map_or(usize::MAX, |limit| limit.get() as usize);
         let mut queue = queue(state);
         let mut running = Running {
@@ -119,7 +120,7 @@ impl Executor<'_> {
                 // An execution that was stopped does not wait any more.
                 let _is_stopped = logged.send(());
             }
-            match self.wait(&mut running, pace, limits.turn_timeout).await {
+            match self.wait(&mut running, pace, turn_timeout).await {
                 Wake::Record(first) => self.log_records(state, Some(first), &mut running).await?,
                 Wake::Step(step) => {
                     let mut steps = vec![step];
@@ -295,8 +296,8 @@ impl Executor<'_> {
             let span = trace::current().map(|segment| segment.execution(&execution.agent_name, execution.execution));
             let performed = trace::within(span, runner.execute(execution));
             let observed = stopwatch.timeout(timeout, performed).await.unwrap_or_else(|_| {
-                let seconds = timeout.unwrap_or_default().as_secs_f64();
-                Observed::failure(FailureKind::Timeout, format!("no end after {seconds} s"))
+                let failure = no_end_after(timeout.unwrap_or_default());
+                Observed::failure(failure.kind, failure.error)
             });
             Step::Ended(Box::new(Ended {
                 agent,
@@ -423,7 +424,7 @@ impl Executor<'_> {
                 None => (Duration::ZERO, Left::default()),
             };
             let observation = Observation {
-                result: Err(Failure::new(FailureKind::Timeout, "turn_timeout_seconds was reached")),
+                result: Err(turn_is_up()),
                 usage: left.usage,
                 exchange: left
                     .stopped

@@ -100,6 +100,14 @@ impl<'a> Log<'a> {
         self.ctx.set(BRIEF, Json(self.brief.clone()));
     }
 
+    /// Commits the records of the workflow that drove this run before, with their times.
+    pub(super) fn take_over(&mut self, records: Vec<Record>) {
+        if let Some(first) = records.first() {
+            (self.now, self.brief.started_at) = (first.at, first.at);
+        }
+        self.commit_records(records);
+    }
+
     /// Keeps the runs inside an execution.
     pub(super) fn keep_inside(&self, agent: &str, inside: &[InnerLines]) {
         if !inside.is_empty() {

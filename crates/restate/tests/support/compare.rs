@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use ensemble_core::conversation::{ConversationState, Event, Record};
+use ensemble_core::runner::BoxFuture;
+use ensemble_core::store::StoredRun;
 use ensemble_language::plan::Plan;
 use ensemble_runs::{EnsembleRef, RunOptions, Runs};
 use serde_json::{Value, json};
@@ -53,6 +55,33 @@ pub(crate) async fn here(runs: &Runs, file: &str) -> Value {
     let state = run.finish().await.expect("it ends").state;
     let records = stored.read_all().await.expect("its log can be read").records;
     told(&state, &records)
+}
+
+/// The runs inside a run that was fetched, with what they did: name, told, and the runs inside.
+pub(crate) fn nested(run: Arc<dyn StoredRun>, runs: &Runs) -> BoxFuture<'_, Value> {
+    Box::pin(async move {
+        let mut inside = serde_json::Map::new();
+        for name in run.names_inside().await.expect("names") {
+            let inner = run.inside(&name).await.expect("it can be read").expect("it is there");
+            let records = inner.read_all().await.expect("it can be read").records;
+            let Event::RunStarted(started) = &records[0].event else {
+                panic!("{name} does not start");
+            };
+            let ready = runs.ready(EnsembleRef::file(&*started.ensemble_file), RunOptions::default());
+            let plan = ready.expect("the ensemble").prepared().plan.clone();
+            let state = folded(&plan, &records);
+            let told = told(&state, &records);
+            let (input, inputs, usage) = (&started.input, &started.inputs, json!(started.context));
+            let started = json!([
+                started.run_id.split_once('/').map(|(_, place)| place),
+                input,
+                inputs,
+                usage
+            ]);
+            inside.insert(name, json!([started, told, nested(inner, runs).await]));
+        }
+        Value::Object(inside)
+    })
 }
 
 /// Without the numbers of attempts: an attempt that was lost with its worker is one more.

@@ -7,6 +7,7 @@
 
 pub(crate) mod cluster;
 pub(crate) mod compare;
+pub(crate) mod random;
 
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -178,6 +179,7 @@ fn worker(folder: &Path, port: u16) -> Child {
     let worker = Command::new(env!("CARGO_BIN_EXE_ensemble-restate"))
         .args(["serve", "--listen", &format!("127.0.0.1:{port}"), "--ingress", INGRESS])
         .arg(folder)
+        .env("ENSEMBLE_FAULT_HELD", folder.join("held"))
         .stderr(Stdio::null())
         .spawn();
     worker.expect("the worker starts")

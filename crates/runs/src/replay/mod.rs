@@ -290,6 +290,7 @@ impl Deciding<'_> {
                 timeout: None,
                 secrets: Secrets::default(),
                 around: None,
+                turn_ends_in: None,
             };
             let said: Option<MessageAdded> = message.take();
             let ended = async {

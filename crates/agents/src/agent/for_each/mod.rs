@@ -24,7 +24,7 @@ use self::part::{LatestAttempt, PartObserved, PartRun};
 use super::build_error::BuildError;
 use super::{BoxFuture, Execution, Notes, Observation, Observed, Runner};
 use ensemble_core::conversation::{ExecutionEnd, PartEnded};
-use ensemble_core::runner::{Part, Parts};
+use ensemble_core::runner::{Part, Parts, turn_is_up};
 use ensemble_language::data::{Failure, FailureKind, JsonMap, Usage};
 use ensemble_language::ensemble::{Agent, AgentKind, AtLeast, ForEach, PartFailure, Retry};
 
@@ -293,8 +293,7 @@ impl<'a> Performing<'a> {
         for at in 0..self.list.len() {
             if self.results[at] == PartResult::Open {
                 let part = running.iter().find(|part| part.at == at);
-                let failure = Failure::new(FailureKind::Timeout, "turn_timeout_seconds was reached");
-                self.cut(at, failure, part);
+                self.cut(at, turn_is_up(), part);
             }
         }
     }

@@ -8,9 +8,9 @@ use serde_json::Value;
 use super::ForEachRunner;
 use crate::agent::{Execution, Notes, Observation, Observed};
 use ensemble_core::conversation::{ExecutionEnd, Interruption, PartEnded};
-use ensemble_core::runner::{ExecutionRecords, Part, Parts};
+use ensemble_core::runner::{ExecutionRecords, Part, Parts, no_end_after};
 use ensemble_core::stopwatch::Stopwatch;
-use ensemble_language::data::{Failure, FailureKind, Question, Remaining, Usage, digest};
+use ensemble_language::data::{Failure, Question, Remaining, Usage, digest};
 
 /// The key of an output that asks for executions of other agents.
 const AGENT_REQUESTS: &str = "agent_requests";
@@ -81,8 +81,8 @@ impl PartRun<'_> {
             let performed = self.runner.runner.execute(execution);
             let timeout = self.runner.timeout;
             let observed = stopwatch.timeout(timeout, performed).await.unwrap_or_else(|_| {
-                let seconds = timeout.unwrap_or_default().as_secs_f64();
-                Observed::failure(FailureKind::Timeout, format!("no end after {seconds} s"))
+                let failure = no_end_after(timeout.unwrap_or_default());
+                Observed::failure(failure.kind, failure.error)
             });
             let observation = match observed {
                 Observed::Finished(observation) | Observed::Recorded(observation) | Observed::Reused(observation) => {
