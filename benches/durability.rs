@@ -83,6 +83,7 @@ fn run(folder: &Path, plan: &Arc<Plan>, runners: Vec<Arc<dyn Runner>>, how: Dura
         timeout: None,
         secrets: ensemble_core::secrets::Secrets::default(),
         around: None,
+        turn_ends_in: None,
     };
     let (took, ()) = time(|| {
         runtime.expect("a runtime").block_on(async {

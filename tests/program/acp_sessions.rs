@@ -333,3 +333,30 @@ fn chosen_models_and_ensembles_are_those_of_the_run() {
     // What has begun is another ensemble no more.
     assert_eq!(choose(&mut client, "ensemble", "other")["error"]["code"], -32602);
 }
+
+#[test]
+fn the_plan_begins_anew_with_each_prompt_and_the_usage_is_that_of_the_session() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "a.yaml",
+        "name: a\nconversation_limits: {max_total_tokens: 100000}\nmodel_profiles: {p: {provider: simulated, replies: [some words]}}\nagents:\n  \
+         - {name: a, model_profile: p}\n  - {name: b, model_profile: p, depends_on: [a]}\n",
+    );
+    let mut client = Client::start(&workspace, "a.yaml", json!({}));
+    let session = client.session(&workspace);
+    client.prompt(&session, "go");
+    let used: Vec<u64> = of_kind(&client, "usage_update")
+        .iter()
+        .map(|update| update["used"].as_u64().expect("a number"))
+        .collect();
+    assert!(used.len() == 2 && used[0] < used[1], "{used:?}");
+    client.updates.clear();
+    client.prompt(&session, "and more");
+    let statuses = |plan: &Value| {
+        let entries = plan["entries"].as_array().expect("entries").iter();
+        entries.map(|entry| entry["status"].clone()).collect::<Vec<Value>>()
+    };
+    let plans = of_kind(&client, "plan");
+    assert_eq!(statuses(plans[0]), ["pending", "pending"], "{:?}", plans[0]);
+    assert_eq!(statuses(plans.last().expect("plans")), ["completed", "completed"]);
+}

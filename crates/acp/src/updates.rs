@@ -325,3 +325,37 @@ fn shown(output: &Value) -> String {
         None => format!("{output:#}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ensemble_language::loader::load;
+    use ensemble_language::source::Source;
+
+    fn live(story: &mut Story, agent: &str, piece: Piece) -> Option<String> {
+        let piece = LivePiece {
+            agent: agent.into(),
+            execution: 1,
+            attempt: 1,
+            piece,
+        };
+        match story.live(&RunId::new("r"), piece)? {
+            Update::Said { id, text } => Some(format!("{id}: {text}")),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn messages_do_not_mix_and_one_that_is_begun_again_is_another() {
+        let text = "name: two\nagents:\n  - {name: a, model: xai/m}\n  - {name: b, model: xai/m}\n";
+        let loaded = load(&Source::new("two.yaml", text));
+        let mut story = Story::new(RunId::new("r"), &loaded.ensemble.expect("an ensemble"));
+        let mut say = |agent: &str, text: &str| live(&mut story, agent, Piece::Text(text.to_owned()));
+        assert_eq!(say("a", "one").as_deref(), Some("a#1: one"));
+        assert_eq!(say("b", "two"), None, "b is told when it has ended");
+        assert_eq!(say("a", "three").as_deref(), Some("a#1: three"));
+        assert_eq!(live(&mut story, "a", Piece::Restarted), None);
+        let again = live(&mut story, "a", Piece::Text("anew".to_owned()));
+        assert_eq!(again.as_deref(), Some("a#1.2: anew"));
+    }
+}
