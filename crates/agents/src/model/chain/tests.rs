@@ -119,7 +119,8 @@ async fn retries_honour_the_profile_and_count() {
 
     let Setup { model, .. } = setup(vec![("a", 2, fails, Profile::default())]);
     let asked = model.ask(ask(0), &NoLiveOutput).await;
-    assert_eq!((text(&asked), asked.requests), (Err("error 2"), 2));
+    let told = "error 2; it was the last of 2 requests (`retry` of model profile `a`)";
+    assert_eq!((text(&asked), asked.requests), (Err(told), 2));
 
     let Setup { model, .. } = setup(vec![("a", 3, vec![(1, false)], Profile::default())]);
     let asked = model.ask(ask(0), &NoLiveOutput).await;

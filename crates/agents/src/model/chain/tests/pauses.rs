@@ -120,7 +120,7 @@ async fn whoever_listens_is_told_that_the_reply_begins_anew() {
     assert_eq!(
         asked.warnings,
         [
-            "model profile `a` failed (error 2); its fallback `b` answered",
+            "model profile `a` failed (error 2; it was the last of 2 requests (`retry` of model profile `a`)); its fallback `b` answered",
             "model profile `a` had begun its reply and was asked again (error 1)"
         ]
     );
