@@ -2,6 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "tests look at files")]
 
+use std::io::{BufRead, BufReader, Read};
 use std::net::TcpStream;
 use std::path::Path;
 
@@ -335,4 +336,36 @@ fn what_was_used_before_the_kill_is_counted() {
         "{whole}"
     );
     assert_eq!(cut, whole);
+}
+
+#[test]
+fn later_messages_that_are_sent_twice_get_one_reply() {
+    let workspace = with_work();
+    workspace.write("open", "");
+    let page = Page::start(&workspace);
+    let one = reply(&page, "work", &[("user", "one")]);
+    std::fs::remove_file(workspace.path().join("open")).expect("removed");
+    let mut body = request("work", &[("user", "one"), ("assistant", &one), ("user", "two")]);
+    body["stream"] = true.into();
+    let streams: Vec<BufReader<TcpStream>> = (0..2)
+        .map(|_| {
+            let stream = page.send("POST", "/v1/chat/completions", &[&bearer()], &body.to_string());
+            let mut stream = BufReader::new(stream);
+            // It listens to a run when its first frame is there.
+            let mut line = String::new();
+            while !line.starts_with("data: ") {
+                line.clear();
+                assert!(stream.read_line(&mut line).expect("a line") > 0, "it has ended");
+            }
+            stream
+        })
+        .collect();
+    workspace.write("open", "");
+    for mut stream in streams {
+        let mut rest = String::new();
+        stream.read_to_string(&mut rest).expect("a stream");
+        assert!(rest.contains("finished") && rest.contains("[DONE]"), "{rest}");
+    }
+    assert_eq!(all_said(&workspace), [["one", "two"]]);
+    assert_eq!(done(&workspace).len(), 4);
 }
