@@ -23,7 +23,7 @@ try {
     };
   });
   const text = () => page.inputValue('.source');
-  const state = word => page.waitForSelector(`h1 .badge:has-text("${word}")`);
+  const state = word => page.waitForSelector(`h1 .badge:text-is("${word}")`);
   const sum = told => page.waitForFunction(told => document.querySelector('.found .sum')?.textContent === told, told);
   const saved = async () => {
     await page.click('button:has-text("Save")');
@@ -258,6 +258,8 @@ try {
 
   // A new ensemble, by keyboard.
   await page.click('nav a:has-text("New run")');
+  await page.focus('summary:has-text("New ensemble")');
+  await page.keyboard.press('Enter');
   await page.getByLabel('Name of a new ensemble').fill('design');
   await page.keyboard.press('Enter');
   await page.waitForSelector('#trouble:not([hidden])');
@@ -279,6 +281,7 @@ try {
   await small.waitForSelector('table.runs');
   await small.click('nav a:has-text("New run")');
   await small.waitForSelector('.cards');
+  await small.click('summary:has-text("New ensemble")');
   await judged(small, 'narrow-new');
   await small.goto(new URL('/#/edit/design', link).href);
   await small.waitForSelector('.graph svg');

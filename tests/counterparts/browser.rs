@@ -60,6 +60,7 @@ fn a_person_uses_the_page() {
     let mut visit = Command::new("node");
     visit.arg(root.join("tests/browser/visit.mjs"));
     visit.args([&modules, Path::new(binary()), &workspace.path()]);
+    visit.args(std::env::var_os("ENSEMBLE_PICTURES"));
     let output = visit.env("ENSEMBLE_TRUST", "1").output().expect("node starts");
     let said = String::from_utf8_lossy(&output.stderr);
     let seen: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));

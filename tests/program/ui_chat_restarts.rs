@@ -2,6 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "tests look at files")]
 
+use std::io::{BufRead, BufReader, Read};
 use std::net::TcpStream;
 use std::path::Path;
 
@@ -286,4 +287,85 @@ fn an_open_question_of_an_inner_ensemble_is_answered_after_the_kill() {
     let answer: Value = serde_json::from_str(&reply(&page, "outer", &answered)).expect("a value");
     assert_eq!(answer["answer"], "yes");
     assert_eq!(workspace.runs().len(), 1);
+}
+
+#[test]
+fn a_call_that_waits_for_permission_is_decided_after_the_kill() {
+    for (decision, is_written) in [("yes", true), ("no", false)] {
+        let workspace = workspace();
+        workspace.write(
+            "ensembles/w.yaml",
+            "name: w\nagents: [{name: a, model_profile: m, tools: [write]}]\nmodel_profiles:\n  m:\n    provider: \
+             simulated\n    replies:\n      - {text: t, tool_calls: [{name: write, arguments: {n: 4}}]}\n      - done\ntools:\n  \
+             write: {script: \"echo w >> written.txt\", parameters: {type: object}, permission: ask}\n",
+        );
+        let page = Page::start(&workspace);
+        let wanted = reply(&page, "w", &[("user", "go")]);
+        assert_eq!(wanted, "a wants to call write with {\"n\":4}. Allow it? (yes, no)");
+        end(page, "KILL");
+        let page = Page::start(&workspace);
+        let decided = [("user", "go"), ("assistant", &wanted), ("user", decision)];
+        assert_eq!(reply(&page, "w", &decided), "done");
+        assert_eq!(workspace.path().join("written.txt").exists(), is_written, "{decision}");
+        end(page, "KILL");
+        let next = [&decided[..], &[("assistant", "done"), ("user", "more")]].concat();
+        reply(&Page::start(&workspace), "w", &next);
+        assert_eq!(all_said(&workspace), [["go", "more"]]);
+    }
+}
+
+#[test]
+fn what_was_used_before_the_kill_is_counted() {
+    let workspace = with_work();
+    workspace.write(
+        "ensembles/paid.yaml",
+        "name: paid\nagents:\n  - {name: it, model_profile: m}\n  - {name: second, script: second.sh, depends_on: [it]}\n\
+         model_profiles: {m: {provider: simulated, replies: [some words]}}\n",
+    );
+    let page = Page::start(&workspace);
+    let body = request("paid", &[("user", "one")]);
+    let _stream = page.send("POST", "/v1/chat/completions", &[&bearer()], &body.to_string());
+    eventually("the second agent", || (done(&workspace).len() == 1).then_some(()));
+    end(page, "KILL");
+    workspace.write("open", "");
+    let page = Page::start(&workspace);
+    let usage = |page: &Page| page.post("/v1/chat/completions", &body).json()["usage"].clone();
+    let (cut, whole) = (usage(&page), usage(&page));
+    assert!(
+        whole["total_tokens"].as_u64().is_some_and(|tokens| tokens > 0),
+        "{whole}"
+    );
+    assert_eq!(cut, whole);
+}
+
+#[test]
+fn later_messages_that_are_sent_twice_get_one_reply() {
+    let workspace = with_work();
+    workspace.write("open", "");
+    let page = Page::start(&workspace);
+    let one = reply(&page, "work", &[("user", "one")]);
+    std::fs::remove_file(workspace.path().join("open")).expect("removed");
+    let mut body = request("work", &[("user", "one"), ("assistant", &one), ("user", "two")]);
+    body["stream"] = true.into();
+    let streams: Vec<BufReader<TcpStream>> = (0..2)
+        .map(|_| {
+            let stream = page.send("POST", "/v1/chat/completions", &[&bearer()], &body.to_string());
+            let mut stream = BufReader::new(stream);
+            // It listens to a run when its first frame is there.
+            let mut line = String::new();
+            while !line.starts_with("data: ") {
+                line.clear();
+                assert!(stream.read_line(&mut line).expect("a line") > 0, "it has ended");
+            }
+            stream
+        })
+        .collect();
+    workspace.write("open", "");
+    for mut stream in streams {
+        let mut rest = String::new();
+        stream.read_to_string(&mut rest).expect("a stream");
+        assert!(rest.contains("finished") && rest.contains("[DONE]"), "{rest}");
+    }
+    assert_eq!(all_said(&workspace), [["one", "two"]]);
+    assert_eq!(done(&workspace).len(), 4);
 }

@@ -103,8 +103,12 @@ impl Watched {
 
     /// Everything about the run that is not a row: for a client that begins.
     pub(crate) async fn head(&self, runs: &RunService) -> Value {
+        self.head_as(self.driven(runs), runs).await
+    }
+
+    async fn head_as(&self, driven: Driven, runs: &RunService) -> Value {
         let view = self.view().await;
-        let mut head = view.head(self.run.id(), self.driven(runs));
+        let mut head = view.head(self.run.id(), driven);
         head["waiting"] = waiting(runs, self);
         head
     }
@@ -112,9 +116,10 @@ impl Watched {
     /// Follows the run: each event as it is sent to clients. The first one has no rows.
     pub(crate) async fn subscribe(self: &Arc<Self>, runs: &RunService) -> (Bytes, broadcast::Receiver<Bytes>) {
         let receiver = self.news.subscribe();
-        let head = self.head(runs).await;
+        let told = self.driven(runs);
+        let head = self.head_as(told, runs).await;
         if !self.is_pumped.swap(true, Ordering::AcqRel) {
-            tokio::spawn(pump(self.clone(), runs.clone()));
+            tokio::spawn(pump(self.clone(), told, runs.clone()));
         }
         (event("begin", &json!({"head": head})), receiver)
     }
@@ -181,10 +186,9 @@ fn waiting(runs: &RunService, watched: &Watched) -> Value {
     json!({"questions": questions, "permissions": permissions})
 }
 
-/// Keeps the fold up to date while anybody follows it.
-async fn pump(watched: Arc<Watched>, runs: RunService) {
+/// Keeps the fold up to date while anybody follows it. `last`: who drives the run, as it was told; that may have changed since.
+async fn pump(watched: Arc<Watched>, mut last: Driven, runs: RunService) {
     let is_inner = watched.run.id().path().next().is_some();
-    let mut last = watched.driven(&runs);
     loop {
         if last != Driven::Nowhere && !is_inner {
             let from = watched.view().await.next;

@@ -273,3 +273,6 @@ fn end(ended: &RunEnded, state: &ConversationState) -> End {
         _ => End::Failed,
     }
 }
+
+#[cfg(test)]
+mod tests;

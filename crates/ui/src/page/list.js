@@ -25,7 +25,7 @@ export function showList() {
     return h('tr', {},
       h('th', { scope: 'row' }, h('a', { href: runLink(run.id) }, run.ensemble), h('small', {}, run.id)),
       h('td', {}, badge(run.state === 'ended' ? run.outcome === 'completed' ? 'good' : 'failed' : run.state, run.state === 'ended' || run.state === 'stopped' ? run.outcome : run.state)),
-      h('td', {}, time(run.begun)), h('td', {}, String(run.turns)), h('td', {}, `${run.executions}${failed}`),
+      h('td', { class: 'when' }, time(run.begun)), h('td', {}, String(run.turns)), h('td', {}, `${run.executions}${failed}`),
       h('td', { class: 'said' }, run.input));
   }
 

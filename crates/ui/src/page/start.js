@@ -62,14 +62,15 @@ function testing(ensemble) {
 }
 
 /** A form that creates an ensemble. */
-function creating() {
+function creating(isOpen) {
   const name = h('input', { id: 'new-name', autocomplete: 'off', 'aria-describedby': 'new-about' });
-  const create = button('New ensemble', async () => {
+  const create = button('Create', async () => {
     const made = await post('/api/design/new', { name: name.value });
     location.hash = `#/edit/${encodeURIComponent(made.name)}`;
   });
-  return h('form', { class: 'creating', onsubmit: event => { event.preventDefault(); create.click(); } },
-    h('div', { class: 'field' }, h('label', { for: 'new-name' }, 'Name of a new ensemble'), h('div', { class: 'actions' }, name, create),
+  return h('details', { class: 'creating', open: isOpen }, h('summary', {}, 'New ensemble'),
+    h('form', { class: 'field', onsubmit: event => { event.preventDefault(); create.click(); } },
+      h('label', { for: 'new-name' }, 'Name of a new ensemble'), h('div', { class: 'actions' }, name, create),
       h('p', { class: 'quiet', id: 'new-about' }, 'Letters, digits, _, . and -. It begins as a chat with a simulated model, and opens in the editor.')));
 }
 
@@ -77,9 +78,9 @@ async function load(name) {
   const ensembles = await get('/api/ensembles');
   if (!name) {
     const list = h('ul', { class: 'cards' }, ensembles.map(one => h('li', {}, h('h2', {}, h('a', { href: `#/new/${encodeURIComponent(one.name)}` }, one.name)),
-      one.description && h('p', {}, one.description), h('p', { class: 'quiet' }, `${one.file} · ${count((one.agents ?? []).length, 'agent')}`),
+      one.description && h('p', {}, one.description), h('p', { class: 'quiet' }, `${one.file} · ${one.errors.length ? count(one.errors.length, 'error') : count(one.agents.length, 'agent')}`),
       h('p', { class: 'actions' }, h('a', { href: `#/new/${encodeURIComponent(one.name)}`, 'aria-label': `Start ${one.name}` }, 'Start'), editing(one), testing(one)))));
-    fill(main(), h('h1', {}, 'New run'), ensembles.length ? list : h('p', {}, 'There is no ensemble here yet.'), creating());
+    fill(main(), h('h1', {}, 'New run'), creating(ensembles.length === 0), ensembles.length ? list : h('p', {}, 'There is no ensemble here yet.'));
     return;
   }
   const ensemble = ensembles.find(one => one.name === name);
