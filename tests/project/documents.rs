@@ -547,3 +547,13 @@ fn slug(heading: &str) -> String {
         .map(|c| if c == ' ' { '-' } else { c })
         .collect()
 }
+
+#[test]
+fn the_format_of_journals_is_the_one_that_the_architecture_names() {
+    let page = read("docs/architecture.md");
+    let sentence = format!(
+        "`run_started.format` is the version of the whole file; it is {}.",
+        ensemble_core::log::FORMAT
+    );
+    assert!(page.contains(&sentence), "{sentence}");
+}

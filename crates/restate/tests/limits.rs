@@ -8,7 +8,7 @@
 mod support;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use chrono::Utc;
 use ensemble_core::conversation::{CompletionReason, Event, Record};
@@ -19,7 +19,7 @@ use ensemble_runs::{EnsembleRef, RunOptions, Runs};
 use serde_json::{Value, json};
 
 use support::compare::{folded, told};
-use support::{Engine, all_records, in_a_network, process_in, records_when, remote, start};
+use support::{Engine, PATIENCE, all_records, in_a_network, process_in, records_when, remote, start};
 
 /// The first time it does not end.
 const SLOW: &str = "name: slow\nagents: [{name: a, script: slow.sh}]\n";
@@ -77,6 +77,10 @@ agents:
   - {name: script, script: sleep 600, on_error: continue}
   - {name: after, script: 'cat > /dev/null; echo 2', dependencies: [{agent_name: inner, on: failure}]}
 ",
+        ),
+        (
+            "held.yaml",
+            "name: held\nconversation_limits: {turn_timeout_seconds: 1}\nagents: [{name: inner, ensemble: never.yaml, on_error: continue}]\n",
         ),
         (
             "one_by_one.yaml",
@@ -249,4 +253,20 @@ async fn turn_is_up() {
         let reason = folded(&plan, &there).ended().map(|ended| ended.completion_reason);
         assert_eq!(reason, Some(CompletionReason::Completed), "{file}");
     }
+
+    // A worker that says after the turn that an execution waits for a run: none begins.
+    let (id, held) = ("cccc-20261123-080000000", engine.path().join("held"));
+    std::fs::write(&held, "").expect("a file");
+    let plan = start(&engine, "held.yaml", id).await;
+    let begun = Instant::now();
+    while !engine.path().join("held.reached").exists() {
+        assert!(begun.elapsed() < PATIENCE, "no worker performs the agent");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    std::fs::remove_file(&held).expect("it is there");
+    let there = tokio::time::timeout(Duration::from_secs(20), all_records(id)).await;
+    same(&plan, &there.expect("the turn ends"), &here(&runs, "held.yaml").await);
+    let none = remote().records(&format!("{id}/sub/inner-1-1"), 0).await;
+    assert!(none.expect("no records").lines.is_empty());
 }
