@@ -223,6 +223,20 @@ async fn a_message_withdraws_the_questions_before_it() {
 }
 
 #[tokio::test]
+async fn a_summary_counts_what_ended_and_what_failed() {
+    let service = service();
+    let text = "name: f\nmodel_profiles:\n  bad: {provider: simulated, replies: [{error: no}]}\n  good: {provider: simulated, replies: [yes]}\n\
+                agents:\n  - {name: a, model_profile: bad}\n  - {name: b, model_profile: good, dependencies: [{agent_name: a, on: failure}]}\n";
+    let id = service
+        .start(EnsembleRef::text(text), RunOptions::default())
+        .await
+        .expect("it starts");
+    outcome(&service, &id).await;
+    let summary = service.summary(&id).await.expect("it can be read");
+    assert_eq!((summary.executions, summary.failed), (2, 1), "{summary:?}");
+}
+
+#[tokio::test]
 async fn the_latest_runs_come_first() {
     let service = service();
     let mut ids = Vec::new();
