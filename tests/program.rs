@@ -53,6 +53,7 @@ mod program {
     mod lsp_fixes;
     mod lsp_names;
     mod lsp_safety;
+    mod lsp_tools;
     mod man;
     mod mcp;
     mod mcp_http;

@@ -85,15 +85,7 @@ fn a_file_of_a_call_that_was_permitted_is_not_asked_for_again() {
     let mut client = Client::start(&workspace, "a.yaml", json!({}));
     let session = client.session(&workspace);
     let prompt = client.begin_prompt(&session, "go");
-    let asked = client.asked();
-    assert_eq!(asked["method"], "session/request_permission", "{asked}");
-    let options = asked["params"]["options"].as_array().expect("options").clone();
-    let once = options
-        .iter()
-        .find(|option| option["kind"] == "allow_once")
-        .expect("once");
-    let chosen = json!({"outcome": {"outcome": "selected", "optionId": once["optionId"]}});
-    client.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": chosen}));
+    client.permit();
     // Nothing else is asked before the answer.
     loop {
         let message = client.next();

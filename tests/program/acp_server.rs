@@ -166,16 +166,8 @@ fn choices_are_options_and_tools_ask_for_permission() {
     let mut client = Client::start(&workspace, "careful.yaml", json!({}));
     let session = client.session(&workspace);
     let prompt = client.begin_prompt(&session, "go");
-    let asked = client.asked();
-    assert_eq!(asked["method"], "session/request_permission", "{asked}");
+    let asked = client.permit();
     assert!(asked.to_string().contains("hello"), "{asked}");
-    let options = asked["params"]["options"].as_array().expect("options").clone();
-    let once = options
-        .iter()
-        .find(|option| option["kind"] == "allow_once")
-        .expect("a choice");
-    let chosen = json!({"outcome": {"outcome": "selected", "optionId": once["optionId"]}});
-    client.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": chosen}));
     assert_eq!(client.answer(prompt)["result"]["stopReason"], "end_turn");
     assert!(workspace.path().join("note.json").exists());
 

@@ -38,16 +38,6 @@ fn session(client: &mut Client, workspace: &Workspace, servers: &[Value]) -> Str
     id.unwrap_or_else(|| panic!("{answer}")).to_owned()
 }
 
-/// Permits the call that is asked about.
-fn permit(client: &mut Client) {
-    let asked = client.asked();
-    assert_eq!(asked["method"], "session/request_permission", "{asked}");
-    let options = asked["params"]["options"].as_array().expect("options").clone();
-    let once = options.iter().find(|option| option["kind"] == "allow_once");
-    let chosen = json!({"outcome": {"outcome": "selected", "optionId": once.expect("once")["optionId"]}});
-    client.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": chosen}));
-}
-
 fn config(workspace: &Workspace) {
     let file = json!({"mcpServers": {"h": {"command": "sh", "args": ["hostile.sh"], "env": {"PLANTED": "${LEAF:-oak}", "PREFIXED": "x"}}}});
     workspace.write(".mcp.json", file.to_string());
@@ -68,7 +58,7 @@ fn an_agent_calls_a_tool_of_the_server_that_the_client_names() {
     let servers = [server(&workspace, "h"), server(&workspace, "other")];
     let session = session(&mut client, &workspace, &servers);
     let prompt = client.begin_prompt(&session, "go");
-    permit(&mut client);
+    client.permit();
     assert_eq!(client.answer(prompt)["result"]["stopReason"], "end_turn");
     let told = client.told("agent_message_chunk");
     assert!(
@@ -84,7 +74,7 @@ fn an_agent_calls_a_tool_of_the_server_that_the_client_names() {
     );
 
     let prompt = client.begin_prompt(&session, "again");
-    permit(&mut client);
+    client.permit();
     client.answer(prompt);
     assert!(
         !client.told("agent_message_chunk").contains("No tool"),
@@ -117,7 +107,7 @@ fn a_run_that_goes_on_is_given_the_servers_again() {
         "{refused}"
     );
     let prompt = load(&mut client, json!(servers));
-    permit(&mut client);
+    client.permit();
     assert_eq!(client.answer(prompt)["result"]["stopReason"], "end_turn");
     assert!(client.told("agent_message_chunk").contains("planted"));
 }

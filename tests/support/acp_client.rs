@@ -199,6 +199,17 @@ impl Client {
         }
     }
 
+    /// Permits once what the server asks about next, and gives the request.
+    pub(crate) fn permit(&mut self) -> Value {
+        let asked = self.asked();
+        assert_eq!(asked["method"], "session/request_permission", "{asked}");
+        let options = asked["params"]["options"].as_array().expect("options").clone();
+        let once = options.iter().find(|option| option["kind"] == "allow_once");
+        let chosen = json!({"outcome": "selected", "optionId": once.expect("once")["optionId"]});
+        self.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"outcome": chosen}}));
+        asked
+    }
+
     pub(crate) fn ask(&mut self, method: &str, params: Value) -> Value {
         let id = self.begin(method, params);
         self.answer(id)
