@@ -31,9 +31,7 @@ fn output(outcome: &Outcome) -> Value {
 /// The records of this kind about a call.
 fn records_of(workspace: &Workspace, kind: &str) -> Vec<Value> {
     let journal = workspace.journal().into_iter();
-    journal
-        .filter(|record| record["kind"] == kind || record["event"] == kind || record["type"] == kind)
-        .collect()
+    journal.filter(|record| record["event"] == kind).collect()
 }
 
 #[test]

@@ -350,7 +350,7 @@ fn the_plan_begins_anew_with_each_prompt_and_the_usage_is_that_of_the_session() 
         .map(|update| update["used"].as_u64().expect("a number"))
         .collect();
     let journal = workspace.journal();
-    let ended = journal.iter().filter(|record| record["type"] == "execution_finished");
+    let ended = journal.iter().filter(|record| record["event"] == "execution_finished");
     let tokens = ended.map(|record| {
         let count = |key: &str| record["data"]["usage"][key].as_u64().expect("a number");
         count("input_tokens") + count("output_tokens")
