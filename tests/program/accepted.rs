@@ -180,9 +180,9 @@ fn copy(folder: &str, workspace: &Workspace, texts: &mut Vec<String>) {
     }
 }
 
-/// The reasons for which a run does not start that are not the file's: values and people that only a run has.
+/// The reasons for which a run does not start that are not the file's: values, people and servers that only a run has.
 fn is_of_the_run(outcome: &Outcome) -> bool {
-    ["--set", "--input", "environment variable"]
+    ["--set", "--input", "environment variable", "--mcp-config"]
         .iter()
         .any(|said| outcome.stderr.contains(said))
 }
