@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::remote::{check_private, environment_variable};
 use super::{Names, reference, sandbox};
-use crate::diagnostic::{Finding, did_you_mean};
+use crate::diagnostic::{Finding, did_you_mean, nearest};
 use crate::ensemble::{CLIENT_SERVER, CommandLine, McpServer, Permission, Setting, Tool, ToolKind, ToolUse};
 use crate::fix::{Change, Mend};
 use crate::loader::document::{Content, Document};
@@ -194,7 +194,11 @@ fn mcp(at: &Cursor<'_>, findings: &mut Findings) -> Option<McpServer> {
         let help = format!(
             "write `mcp: {{command: …}}` or `mcp: {{url: …}}`; `mcp: {CLIENT_SERVER}` is the server of this name that the client names"
         );
-        findings.push(Finding::error(codes::NOT_A_CHOICE, at.value(), message).help(help));
+        let finding = Finding::error(codes::NOT_A_CHOICE, at.value(), message);
+        findings.push(match nearest(text, std::iter::once(CLIENT_SERVER)) {
+            Some(near) => finding.meant(&near),
+            None => finding.help(help),
+        });
         return None;
     }
     let fields = Fields::open(at, Section::Mcp, findings)?;
