@@ -109,8 +109,11 @@ impl Session {
     /// The client's servers that no tool of the ensemble is. An inner ensemble could use all of them.
     pub(crate) fn unused_servers(&self) -> Vec<Arc<str>> {
         let read = self.read.borrow();
-        let has_inner = |kind: &AgentKind| matches!(kind, AgentKind::Ensemble { .. });
-        if read.agents.iter().any(|agent| has_inner(&agent.kind)) {
+        let mut agents = read.agents.iter();
+        let mut tools = read.tools.iter();
+        if agents.any(|agent| matches!(agent.kind, AgentKind::Ensemble { .. }))
+            || tools.any(|(_, tool)| matches!(tool.kind, ToolKind::Ensemble { .. }))
+        {
             return Vec::new();
         }
         let is_used = |name: &str| {
