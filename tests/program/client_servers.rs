@@ -269,3 +269,46 @@ fn the_page_and_the_mcp_server_give_servers_by_a_file() {
     let result = client.document("a", json!({"input": "go"}));
     assert!(result.to_string().contains("oak x "), "{result}");
 }
+
+#[test]
+fn servers_that_an_inner_ensemble_may_use_are_not_told_to_be_unused() {
+    let workspace = workspace("");
+    workspace.write("inner.yaml", "name: inner\nagents: [{name: i, script: echo inner}]\n");
+    let tool = "name: t\nmodel_profiles: {p: {provider: simulated, replies: [said]}}\nagents: [{name: t, model_profile: p, tools: [i]}]\ntools: {i: {ensemble: inner.yaml}}\n";
+    for (text, said) in [
+        ("name: o\nagents: [{name: o, ensemble: inner.yaml}]\n", false),
+        (tool, false),
+        ("name: s\nagents: [{name: s, script: echo said}]\n", true),
+    ] {
+        workspace.write("a.yaml", text);
+        let mut client = Client::start(&workspace, "a.yaml", json!({}));
+        let session = session(&mut client, &workspace, &[server(&workspace, "other")]);
+        client.prompt(&session, "go");
+        let told = client.told("agent_message_chunk");
+        assert_eq!(told.contains("the client names: other."), said, "{text}: {told}");
+    }
+}
+
+#[test]
+fn what_is_written_wrong_is_told_with_what_was_meant() {
+    let workspace = workspace("");
+    let file = workspace.read("a.yaml").replace("mcp: client", "mcp: clent");
+    workspace.write("a.yaml", file);
+    let found = workspace.run(["validate", "a.yaml"]).expect_code(2);
+    let all = format!("{}{}", found.stdout, found.stderr);
+    assert!(all.contains("did you mean `client`?"), "{all}");
+    config(&workspace);
+    let refused = workspace.run([
+        "run",
+        "a.yaml",
+        "--mcp-config",
+        ".mcp.json",
+        "--on",
+        "http://127.0.0.1:1",
+    ]);
+    assert!(
+        refused.code == 2 && refused.stderr.contains("cannot be used with"),
+        "{}",
+        refused.stderr
+    );
+}
