@@ -312,3 +312,27 @@ fn what_is_written_wrong_is_told_with_what_was_meant() {
         refused.stderr
     );
 }
+
+#[test]
+fn a_run_that_waits_is_answered_with_the_servers_of_the_session() {
+    let workspace = workspace("");
+    workspace.write(
+        "a.yaml",
+        "name: a\nagents:\n  - {name: you, input: {prompt: Now?}}\n  - {name: a, tool: h.env, depends_on: [you]}\ntools:\n  h: {mcp: client, permission: allow}\n",
+    );
+    config(&workspace);
+    workspace
+        .run(["run", "a.yaml", "--mcp-config", ".mcp.json"])
+        .expect_code(3);
+    let id = workspace.runs()[0]
+        .file_name()
+        .expect("a name")
+        .to_string_lossy()
+        .into_owned();
+    let mut client = Client::start(&workspace, "a.yaml", json!({}));
+    let named = json!({"sessionId": id, "cwd": workspace.path(), "mcpServers": [server(&workspace, "h")]});
+    client.ask("session/load", named);
+    client.updates.clear();
+    assert_eq!(client.prompt(&id, "yes")["result"]["stopReason"], "end_turn");
+    assert!(client.told("agent_message_chunk").contains("planted"));
+}
