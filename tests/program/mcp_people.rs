@@ -33,7 +33,7 @@ fn a_question_waits_where_nobody_can_be_asked_and_answer_run_answers_it() {
     workspace.write("gate.yaml", GATE);
     let mut client = Client::start(&workspace, &[], json!({}));
     let told = client.document("gate", json!({}));
-    assert_eq!(told["status"], "waiting_for_input");
+    assert_eq!(told["status"], "waiting");
     let expected = json!([{"agent": "editor", "execution": 1, "prompt": "Print a text?", "choices": ["yes", "no"]}]);
     assert_eq!(told["questions"], expected);
     let run = &told["run"];
@@ -80,7 +80,7 @@ fn a_question_outlives_the_server() {
     // A run that the command line has left waiting.
     workspace.run(["run", "gate.yaml"]);
     let run = client.document("list_runs", json!({"limit": 1}))["runs"][0].clone();
-    assert_eq!(run["status"], "waiting_for_input");
+    assert_eq!(run["status"], "waiting");
     let seen = client.document("await_run", json!({"run": run["run"]}));
     assert_eq!(seen["questions"][0]["prompt"], "Print a text?");
     let told = client.document("answer_run", json!({"run": run["run"], "answer": "2"}));
@@ -113,7 +113,7 @@ fn a_client_with_forms_asks_the_person() {
         let asked = client.hear("elicitation/create");
         client.reply(&asked, json!({"action": action}));
         let told = document(&client.answer(call)["result"]);
-        assert_eq!(told["status"], "waiting_for_input", "{told}");
+        assert_eq!(told["status"], "waiting", "{told}");
     }
 }
 
@@ -165,7 +165,7 @@ fn calls_that_need_permission_are_asked_for() {
 
     let mut client = Client::start(&workspace, &[], json!({}));
     let told = client.document("careful", json!({}));
-    assert_eq!(told["status"], "waiting_for_input");
+    assert_eq!(told["status"], "waiting");
     let wanted = &told["permissions"][0];
     assert_eq!((&wanted["agent"], &wanted["tool"]), (&json!("clerk"), &json!("note")));
     let why = client.refused("answer_run", json!({"run": told["run"], "answer": "yes"}));
@@ -226,7 +226,7 @@ fn a_client_of_the_newest_revision_repeats_its_call_with_the_answer() {
     };
     let declined = repeated(&mut client, json!({"action": "decline"}));
     assert_eq!(
-        declined["structuredContent"]["status"], "waiting_for_input",
+        declined["structuredContent"]["status"], "waiting",
         "{declined}"
     );
     // The server may be another one meanwhile.
@@ -240,5 +240,5 @@ fn a_client_of_the_newest_revision_repeats_its_call_with_the_answer() {
     // Without forms, the question is data.
     let mut client = Client::modern(&workspace, &[], json!({}));
     let told = client.ask("tools/call", json!({"name": "gate", "arguments": {}}));
-    assert_eq!(told["structuredContent"]["status"], "waiting_for_input", "{told}");
+    assert_eq!(told["structuredContent"]["status"], "waiting", "{told}");
 }
