@@ -2,7 +2,7 @@
 //!
 //! A subscriber gets every record once and in order, those of runs inside the run included, and live pieces between
 //! them. Records come from the log where the subscriber was not there yet, or was too slow. Live pieces and questions are
-//! lost then; [`Run::questions`](crate::Run::questions) and [`Run::permissions`](crate::Run::permissions) have what is open.
+//! lost then; [`Run::open_requests`](crate::Run::open_requests) has what is open.
 //! So a subscriber that stops reading costs a bounded amount of memory and never slows the run down.
 
 use std::collections::{HashMap, VecDeque};
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use ensemble_core::conversation::{ConversationState, Event, Record};
-use ensemble_core::operator::{Asked, PermissionRequest};
+use ensemble_core::operator::{PermissionRequest, QuestionRequest};
 use ensemble_core::reporter::Reporter;
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::{InnerRunName, ReadError, RunFollower, RunId, StoredRun};
@@ -39,8 +39,8 @@ pub enum RunEventKind {
     /// Something was said or begun that no record holds yet. It may be lost, and it may turn out not to count.
     Live(LivePiece),
     /// A question waits for [`Run::answer`](crate::Run::answer).
-    Asked(Asked),
-    /// A call waits for [`Run::permit`](crate::Run::permit).
+    QuestionAsked(QuestionRequest),
+    /// A call waits for permission by [`Run::answer`](crate::Run::answer).
     PermissionRequested(PermissionRequest),
 }
 
@@ -98,7 +98,7 @@ impl RunEvent {
     /// Are both the same question, or the same request for permission?
     fn is_same_request(&self, other: &Self) -> bool {
         match (&self.kind, &other.kind) {
-            (RunEventKind::Asked(one), RunEventKind::Asked(other)) => one == other,
+            (RunEventKind::QuestionAsked(one), RunEventKind::QuestionAsked(other)) => one == other,
             (RunEventKind::PermissionRequested(one), RunEventKind::PermissionRequested(other)) => one == other,
             _ => false,
         }

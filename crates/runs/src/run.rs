@@ -8,8 +8,9 @@ use ensemble_agents::agent::tool::mcp::Servers;
 use ensemble_core::conversation::{Canceller, ConversationState, Event, Interruption, MessageAdded, Record, RunEnded};
 use ensemble_core::executor::Executor;
 use ensemble_core::log::{CommitError, RunLog};
-use ensemble_core::operator::{Answer, Asked, Decision, PermissionRequest};
+use ensemble_core::operator::OperatorRequest;
 use ensemble_core::reporter::Reporter;
+use ensemble_core::request::{AnswerRefusal, Answerer, PendingRequest, RequestAnswer, resolve_request};
 use ensemble_core::runner::Runner;
 use ensemble_core::secrets::Secrets;
 use ensemble_core::store::{Lease, RunId, StoredRun};
@@ -17,7 +18,7 @@ use ensemble_core::trace::{self, SpanContext};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use crate::desk::Desk;
+use crate::desk::{ClientAnswer, Desk};
 use crate::error::RunError;
 use crate::events::{Hub, HubReporter, RunEvents, Tracer};
 use crate::host::Host;
@@ -139,7 +140,7 @@ impl Run {
     pub fn events_from(&self, seq: u64) -> RunEvents {
         let events = self.hub.subscribe(self.stored.clone(), seq);
         // Looked at after the subscription begins, so that no question is missed; the events drop those that come twice.
-        events.with_open(self.desk.open())
+        events.with_open(self.desk.open_events())
     }
 
     /// Is the conversation over, or did its log fail?
@@ -153,43 +154,67 @@ impl Run {
         async move { while closed.changed().await.is_ok() {} }
     }
 
-    /// The questions that wait for an answer, the oldest first.
-    pub fn questions(&self) -> Vec<Asked> {
-        self.desk.questions()
+    /// The questions and permission requests that wait for an answer, in the order of the file.
+    pub fn open_requests(&self) -> Vec<OperatorRequest> {
+        self.desk.open_requests()
     }
 
-    /// The calls that wait for permission, the oldest first.
-    pub fn permissions(&self) -> Vec<PermissionRequest> {
-        self.desk.permissions()
+    /// Changes when a request is asked, decided or withdrawn.
+    pub fn request_changes(&self) -> watch::Receiver<u64> {
+        self.desk.changes()
     }
 
-    /// Answers the oldest question of an agent, and waits for the question if the agent has not asked.
+    /// Answers a question or a permission request that was shown. In a resumed run, waits until the request is asked again.
     ///
     /// # Errors
-    /// The conversation ended, and the agent had not asked.
-    pub async fn answer(&self, agent: &str, answer: impl Into<String>) -> Result<(), RunError> {
-        let answered = self.desk.answer(agent, Answer::Text(answer.into()));
-        self.unless_over(answered, || format!("the conversation ended, and {agent} did not ask"))
-            .await
+    /// [`RunError::Answer`]: the request is decided, is not the one that was shown, or does not take the answer.
+    /// [`RunError::NotAsked`]: the conversation ended, and the request was not asked again.
+    pub async fn answer(
+        &self,
+        request: &PendingRequest,
+        answer: RequestAnswer,
+        by: impl Into<Answerer>,
+    ) -> Result<(), RunError> {
+        let (address, digest, by) = (request.address.clone(), request.digest.clone(), by.into());
+        self.answer_shown(ClientAnswer { address, digest, answer, by }).await
     }
 
-    /// Decides about the call with that id, and waits for the request if it was not made.
+    pub(crate) async fn answer_shown(&self, answer: ClientAnswer) -> Result<(), RunError> {
+        let address = answer.address.clone();
+        let answered = self.desk.answer(answer);
+        self.unless_over(answered, || format!("the conversation ended, and `{address}` did not ask"))
+            .await?
+            .map_err(RunError::from)
+    }
+
+    /// Waits until the request with this address, or with this bare name of its agent, is open, and returns it.
     ///
     /// # Errors
-    /// The conversation ended, and the call had not been requested.
-    pub async fn permit(&self, call: &str, decision: Decision) -> Result<(), RunError> {
-        let decided = self.desk.permit(call, decision);
-        self.unless_over(decided, || {
-            format!("the conversation ended, and no call `{call}` was requested")
-        })
-        .await
+    /// The conversation ended without the request, or the name is not unique.
+    pub async fn wait_for_request(&self, given: &str) -> Result<PendingRequest, RunError> {
+        let waited = async {
+            let mut changes = self.desk.changes();
+            loop {
+                changes.mark_unchanged();
+                let open = self.open_requests();
+                let pending: Vec<PendingRequest> = open.iter().map(|open| open.request().clone()).collect();
+                match resolve_request(given, &pending) {
+                    Err(AnswerRefusal::NotPending { .. }) => {}
+                    found => return found.cloned(),
+                }
+                // The sender is in the desk of this run.
+                let _ = changes.changed().await;
+            }
+        };
+        let why = || format!("the conversation ended, and `{given}` did not ask");
+        self.unless_over(waited, why).await?.map_err(RunError::from)
     }
 
-    async fn unless_over(&self, asked: impl Future<Output = ()>, why: impl FnOnce() -> String) -> Result<(), RunError> {
+    async fn unless_over<T>(&self, asked: impl Future<Output = T>, why: impl FnOnce() -> String) -> Result<T, RunError> {
         let mut leg = self.leg.clone();
         tokio::select! {
             biased;
-            () = asked => Ok(()),
+            done = asked => Ok(done),
             _ = leg.wait_for(|leg| !matches!(leg, Leg::Open)) => Err(RunError::NotAsked(why())),
         }
     }

@@ -21,6 +21,7 @@ use super::part::PartEnded;
 use super::permission::PermissionDecided;
 use super::reason::Reason;
 use super::within::Within;
+use crate::request::{AnswerRecord, PendingRequest, RequestAddress, RequestDigest, RequestOrigin};
 use crate::thread::Iteration;
 use crate::trace::TraceParent;
 use ensemble_language::condition::Read;
@@ -114,6 +115,9 @@ pub struct RunStarted {
     /// The input agents whose questions went to a model that was named with the run, and its profile.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub responders: BTreeMap<Arc<str>, Arc<str>>,
+    /// For a nested run: the execution, the part or the call that started it.
+    #[serde(default, skip_serializing_if = "RequestOrigin::is_outermost")]
+    pub caller: RequestOrigin,
     /// For a fork: the run from which it was forked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkedFrom>,
@@ -292,6 +296,9 @@ pub struct ExecutionFinished {
     /// What was enforced for the processes of the last attempt that have a sandbox, each sandbox once.
     #[serde(skip_serializing_if = "<[EnforcedSandbox]>::is_empty")]
     pub sandboxes: Box<[EnforcedSandbox]>,
+    /// Input agents: the question, the answer, and who answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Box<AnswerRecord>>,
 }
 
 /// The form in which an [`ExecutionFinished`] is read: every key that may be absent has its default.
@@ -315,6 +322,8 @@ struct ExecutionFinishedFields {
     reused: bool,
     #[serde(default)]
     sandboxes: Box<[EnforcedSandbox]>,
+    #[serde(default)]
+    answer: Option<Box<AnswerRecord>>,
 }
 
 impl From<ExecutionFinishedFields> for ExecutionFinished {
@@ -332,6 +341,7 @@ impl From<ExecutionFinishedFields> for ExecutionFinished {
             exchange: read.exchange,
             reused: read.reused,
             sandboxes: read.sandboxes,
+            answer: read.answer,
         }
     }
 }
@@ -348,6 +358,33 @@ pub struct InputRequested {
     /// The question.
     #[serde(flatten)]
     pub question: Question,
+    /// The address of the request.
+    #[serde(default, skip_serializing_if = "RequestAddress::is_empty")]
+    pub address: RequestAddress,
+    /// The digest of what was shown.
+    #[serde(default)]
+    pub digest: RequestDigest,
+    /// For a request of a nested run, or of an agent that is used as a tool: the number of the execution that asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inner_execution: Option<u32>,
+}
+
+impl InputRequested {
+    /// The request that waits.
+    pub fn pending_request(&self) -> PendingRequest {
+        let address = match self.address.is_empty() {
+            true => RequestAddress::of_agent(self.agent.clone()),
+            false => self.address.clone(),
+        };
+        PendingRequest {
+            address,
+            agent: self.question.asked_by.clone().unwrap_or_else(|| self.agent.clone()),
+            execution: self.inner_execution.unwrap_or(self.execution),
+            digest: self.digest.clone(),
+            question: self.question.clone(),
+            position: Vec::new(),
+        }
+    }
 }
 
 /// All executions of a turn have ended, and their results are merged.

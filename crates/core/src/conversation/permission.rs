@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::within::Within;
+use crate::request::{Answerer, RequestAddress};
 
 /// Somebody decided about a tool call that needs permission.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +21,12 @@ pub struct PermissionDecided {
     pub decision: PermissionDecision,
     /// Who decided.
     pub by: DecidedBy,
+    /// The address of the call.
+    #[serde(default, skip_serializing_if = "RequestAddress::is_empty")]
+    pub address: RequestAddress,
+    /// The source of the decision, where known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered_by: Option<Answerer>,
 }
 
 /// Whether a tool call may be made.
@@ -32,6 +39,23 @@ pub enum PermissionDecision {
     Always,
     /// This call may not be made.
     Denied,
+}
+
+impl PermissionDecision {
+    /// The word in the journal.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Once => "once",
+            Self::Always => "always",
+            Self::Denied => "denied",
+        }
+    }
+
+    /// Finds the decision with this word.
+    pub fn from_word(word: &str) -> Option<Self> {
+        let all = [Self::Once, Self::Always, Self::Denied];
+        all.into_iter().find(|decision| decision.as_str() == word)
+    }
 }
 
 /// Who decided about a tool call.

@@ -78,6 +78,7 @@ pub(crate) fn started() -> Event {
         stubs: Default::default(),
         responders: Default::default(),
         forked_from: None,
+        caller: crate::request::RequestOrigin::default(),
         trace: None,
         program: String::new(),
     }))

@@ -14,6 +14,7 @@ use crate::conversation::{
     RunStarted, Start, TurnStarted,
 };
 use crate::resolver::{Decision, decide_by};
+use crate::request::{RequestAddress, RequestDigest, RequestOrigin};
 use ensemble_language::data::{Context, Failure, FailureKind, Question, Usage};
 use ensemble_language::ensemble::{Agent, AgentKind, Responses};
 use ensemble_language::plan::{AgentId, Plan};
@@ -56,6 +57,7 @@ impl Position {
                 stubs: Default::default(),
                 responders: Default::default(),
                 forked_from: None,
+            caller: RequestOrigin::default(),
                 trace: None,
                 program: String::new(),
             })),
@@ -167,12 +169,10 @@ fn result_event(turn: u32, start: &Start, ran: &ExploredExecution, tokens: Optio
             turn,
             agent: start.agent.clone(),
             execution: start.execution,
-            question: Question {
-                prompt: String::new(),
-                choices: Vec::new(),
-                asked_by: None,
-                permission: None,
-            },
+            question: Question::new("", Vec::new()),
+            address: RequestAddress::default(),
+            digest: RequestDigest::default(),
+            inner_execution: None,
         });
     }
     let output = match &ran.requests {
@@ -198,6 +198,7 @@ fn result_event(turn: u32, start: &Start, ran: &ExploredExecution, tokens: Optio
         exchange: Vec::new(),
         reused: false,
         sandboxes: Box::default(),
+        answer: None,
     })
 }
 

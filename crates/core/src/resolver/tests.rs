@@ -52,6 +52,7 @@ impl Driver {
             stubs: Default::default(),
             responders: Default::default(),
             forked_from: None,
+            caller: crate::request::RequestOrigin::default(),
             trace: None,
             program: String::new(),
         })));
@@ -143,6 +144,7 @@ impl Driver {
             exchange: Vec::new(),
             reused: false,
             sandboxes: Box::default(),
+            answer: None,
         }));
     }
 }

@@ -45,6 +45,7 @@ pub fn record(seq: u64) -> Record {
             stubs: Default::default(),
             responders: Default::default(),
             forked_from: None,
+            caller: crate::request::RequestOrigin::default(),
             trace: None,
             program: String::new(),
         })),

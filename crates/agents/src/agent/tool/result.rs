@@ -38,10 +38,11 @@ pub(super) fn end_of(observed: Observed) -> ToolEnd {
             Ok(output) => ToolEnd::Result(plain(output)),
             Err(failure) => ToolEnd::Error(failure.error),
         },
-        Observed::NeedsInput(question) => ToolEnd::Error(format!(
-            "no operator is available to answer the question: {}",
-            question.prompt.trim()
-        )),
+        Observed::NeedsInput(requests) => {
+            let question = requests.iter().find(|request| !request.is_permission());
+            let prompt = question.map_or("", |request| request.question.prompt.trim());
+            ToolEnd::Error(format!("no operator is available to answer the question: {prompt}"))
+        }
         Observed::Interrupted(_) => ToolEnd::Error("the tool was interrupted".to_owned()),
     }
 }
