@@ -96,7 +96,8 @@ impl Recorded {
                     ended.insert((end.agent.clone(), end.execution), Ended { result, usage });
                 }
                 Event::InputRequested(asked) => {
-                    questions.insert((asked.agent.clone(), asked.execution), asked.question.clone());
+                    let asker = (asked.agent.clone(), asked.execution);
+                    questions.entry(asker).or_insert_with(Vec::new).push(asked.pending_request());
                 }
                 Event::RunEnded(ended) => outcome = Some(ended.completion_reason),
                 _ => {}

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use ensemble_agents::agent::acp::Programs;
+use ensemble_agents::agent::input::AnswerQueue;
 use ensemble_agents::agent::process::{Watchdog, kill_leftovers};
 use ensemble_agents::agent::tool::ToolPermissions;
 use ensemble_agents::agent::tool::mcp::Servers;
@@ -13,6 +14,7 @@ use ensemble_core::executor::Clock;
 use ensemble_core::log::{CommitError, FORMAT, RunLog};
 use ensemble_core::operator::Operator;
 use ensemble_core::reporter::Reporter;
+use ensemble_core::request::{RequestAddress, RequestOrigin};
 use ensemble_core::resolver::{Decision, decide};
 use ensemble_core::runner::Runner;
 use ensemble_core::secrets::Secrets;
@@ -43,6 +45,7 @@ pub struct Ready {
     pub(crate) host: Host,
     agents: ReadyAgents,
     desk: Desk,
+    answers: Arc<AnswerQueue>,
     hub: Hub,
     secrets: Secrets,
     outermost: Outermost,
@@ -157,7 +160,7 @@ impl Making<'_> {
         }
         let file = project.folder.join(prepared.source.name());
         let hub = Hub::traced_by(options.tracer);
-        let desk = Desk::new(hub.clone());
+        let desk = Desk::new(hub.clone(), host.clone());
         let operator = host
             .operator()
             .unwrap_or_else(|| Arc::new(desk.clone()) as Arc<dyn Operator>);
@@ -171,7 +174,7 @@ impl Making<'_> {
         let told = hub.tracer().map(|tracer| tracer.secrets()).unwrap_or_default();
         told.iter().for_each(|secret| network.secrets().learn(secret));
         let shared = Shared {
-            answers: Arc::new(options.answers),
+            answers: Arc::new(AnswerQueue::new(options.answers)),
             asking: Arc::default(),
             permissions: Arc::new(
                 ToolPermissions::new(Arc::clone(&operator), options.allowed_tools).denying(options.denied_tools),
@@ -188,6 +191,7 @@ impl Making<'_> {
             overrides: given::overrides(models)?,
             project: Arc::new(project.clone()),
             host: host.clone(),
+            address: RequestAddress::default(),
             outer: vec![canonical(file)],
             durability: options.durability,
             cache: given::cache(options.cache.as_ref(), project)?,
@@ -199,7 +203,7 @@ impl Making<'_> {
         let outermost: Outermost = Arc::new(OnceLock::new());
         let agents = ready_agents(&prepared, &shared, &opener(outermost.clone()))?;
         if !are_checked {
-            shared.asking.check(&shared.answers)?;
+            shared.answers.with_answers(|answers| shared.asking.check(answers))?;
         }
         substitutes.map_or(Ok(()), |substitutes| substitutes.check())?;
         Ok(Made {
@@ -237,6 +241,7 @@ impl Made {
             simulated: self.agents.simulated.clone(),
             stubs: self.stubs.clone(),
             responders: self.responders.clone(),
+            caller: RequestOrigin::default(),
             forked_from: None,
             trace: None,
             program: PROGRAM.to_owned(),
@@ -266,6 +271,7 @@ impl Made {
             host: self.host,
             agents: self.agents,
             desk: self.desk,
+            answers: self.shared.answers,
             hub: self.shared.hub,
             secrets: self.shared.network.secrets().clone(),
             outermost: self.outermost,
@@ -408,6 +414,9 @@ impl Ready {
                 if let Some(started) = state.started() {
                     kill_leftovers(&started.run_id);
                 }
+                if matches!(first, Event::RunResumed(_)) {
+                    self.desk.expect(state.pending_requests().cloned().collect());
+                }
                 let log = run.log(end, self.durability).await?;
                 (run, lease, log, *state, Some(first))
             }
@@ -434,6 +443,7 @@ impl Ready {
             programs,
             reporters,
             desk: self.desk,
+            answers: self.answers,
             hub: self.hub,
             segment,
             secrets: self.secrets,

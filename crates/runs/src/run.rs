@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ensemble_agents::agent::acp::Programs;
+use ensemble_agents::agent::input::AnswerQueue;
 use ensemble_agents::agent::process::settle;
 use ensemble_agents::agent::tool::mcp::Servers;
 use ensemble_core::conversation::{Canceller, ConversationState, Event, Interruption, MessageAdded, Record, RunEnded};
@@ -31,6 +32,7 @@ pub struct Run {
     stored: Arc<dyn StoredRun>,
     prepared: Arc<Prepared>,
     desk: Desk,
+    answers: Arc<AnswerQueue>,
     hub: Hub,
     says: mpsc::UnboundedSender<Arc<str>>,
     interruptions: mpsc::UnboundedSender<Interruption>,
@@ -74,6 +76,7 @@ pub(crate) struct Driven {
     pub(crate) programs: Arc<Programs>,
     pub(crate) reporters: Vec<Box<dyn Reporter + Send>>,
     pub(crate) desk: Desk,
+    pub(crate) answers: Arc<AnswerQueue>,
     pub(crate) hub: Hub,
     /// With telemetry: the segment of the trace that begins.
     pub(crate) segment: Option<SpanContext>,
@@ -90,7 +93,7 @@ impl Run {
         let (sender, leg) = watch::channel(Leg::Open);
         driven.hub.begin(driven.stored.id().clone());
         let (stored, prepared) = (driven.stored.clone(), driven.prepared.clone());
-        let (desk, hub) = (driven.desk.clone(), driven.hub.clone());
+        let (desk, answers, hub) = (driven.desk.clone(), driven.answers.clone(), driven.hub.clone());
         let channels = Channels {
             messages,
             interrupted,
@@ -106,6 +109,7 @@ impl Run {
             stored,
             prepared,
             desk,
+            answers,
             hub,
             says,
             interruptions,
@@ -185,6 +189,11 @@ impl Run {
         self.unless_over(answered, || format!("the conversation ended, and `{address}` did not ask"))
             .await?
             .map_err(RunError::from)
+    }
+
+    /// The answers that were given with the run and that no question has taken: the address, and the text.
+    pub fn unused_answers(&self) -> Vec<(String, String)> {
+        self.answers.unused()
     }
 
     /// Waits until the request with this address, or with this bare name of its agent, is open, and returns it.

@@ -15,6 +15,7 @@ use ensemble_core::conversation::{
     RunStarted, Start, TurnFinished, TurnStarted,
 };
 use ensemble_core::log::FORMAT;
+use ensemble_core::request::RequestOrigin;
 use ensemble_core::runner::Observation;
 use ensemble_core::thread::{Iteration, StopReason};
 use ensemble_language::data::{Context, Failure, FailureKind, JsonMap, Usage};
@@ -273,6 +274,7 @@ fn run_started(mut saved: Saved) -> RunStarted {
         simulated: Vec::new(),
         stubs: saved.stubs,
         responders: saved.responders,
+        caller: RequestOrigin::default(),
         forked_from: None,
         trace: None,
         program: String::new(),
@@ -311,6 +313,7 @@ impl Entry {
             exchange: observed.exchange,
             reused: false,
             sandboxes: Box::default(),
+            answer: None,
         }
     }
 

@@ -4,6 +4,7 @@
 //! and lists runs by their ids. The logs are the only state: a service that is started again finds the same runs, and what
 //! a killed one drove is [interrupted](RunStatus::Interrupted) and can be resumed.
 
+mod answering;
 mod follow;
 mod summary;
 
@@ -11,7 +12,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ensemble_core::conversation::Canceller;
-use ensemble_core::operator::{Asked, Decision, PermissionRequest};
 use ensemble_core::store::{RunId, StoreError, StoredRun};
 use ensemble_language::data::Context;
 use tokio::sync::watch;
@@ -36,6 +36,8 @@ struct Inner {
     held: Mutex<HashMap<RunId, Held>>,
     /// Counts the runs that began or ended here.
     changes: watch::Sender<u64>,
+    /// Held while a run is resumed for an answer.
+    resuming: tokio::sync::Mutex<()>,
 }
 
 /// A run that this process drives.
@@ -54,6 +56,7 @@ impl RunService {
             runs,
             held: Mutex::default(),
             changes: watch::Sender::new(0),
+            resuming: tokio::sync::Mutex::default(),
         }))
     }
 
@@ -116,58 +119,6 @@ impl RunService {
         }
     }
 
-    /// Answers the open question of an agent. A run that waits for the answer and that nobody drives is resumed.
-    ///
-    /// # Errors
-    /// The agent asks nothing, somebody else drives the run, or the run cannot be resumed.
-    pub async fn answer(&self, id: &RunId, agent: &str, answer: &str) -> Result<(), RunError> {
-        self.answer_with(id, agent, answer, RunOptions::default()).await
-    }
-
-    /// As [`RunService::answer`]; a run that is resumed for it is given these options.
-    ///
-    /// # Errors
-    /// As [`RunService::answer`].
-    pub async fn answer_with(
-        &self,
-        id: &RunId,
-        agent: &str,
-        answer: &str,
-        options: RunOptions,
-    ) -> Result<(), RunError> {
-        let run = match self.driven(id) {
-            Some(run) => {
-                let open = run.questions();
-                asks(agent, open.iter().map(|asked| &*asked.agent))?;
-                run
-            }
-            None => {
-                let open = self.summary(id).await?.questions;
-                asks(agent, open.iter().map(|question| &*question.agent))?;
-                self.resumed(id, options).await?
-            }
-        };
-        run.answer(agent, answer).await
-    }
-
-    /// Decides about a call that waits for permission, by its id. A run that waits for the decision and that nobody
-    /// drives is resumed.
-    ///
-    /// # Errors
-    /// No such call waits, somebody else drives the run, or the run cannot be resumed.
-    pub async fn permit(&self, id: &RunId, call: &str, decision: Decision) -> Result<(), RunError> {
-        let run = match self.driven(id) {
-            Some(run) => {
-                if !run.permissions().iter().any(|waiting| *waiting.call == *call) {
-                    return Err(RunError::NotAsked(format!("no call `{call}` waits for permission")));
-                }
-                run
-            }
-            None => self.resumed(id, RunOptions::default()).await?,
-        };
-        run.permit(call, decision).await
-    }
-
     /// Stops a run that goes on here; it can be resumed. What it did until then is kept.
     ///
     /// # Errors
@@ -183,12 +134,6 @@ impl RunService {
         Err(RunError::NotAsked(format!(
             "run {id} does not go on, so there is nothing to cancel"
         )))
-    }
-
-    /// The questions of a run that goes on here, and the calls that wait for permission, the oldest first.
-    pub fn waiting(&self, id: &RunId) -> (Vec<Asked>, Vec<PermissionRequest>) {
-        let run = self.driven(id);
-        run.map(|run| (run.questions(), run.permissions())).unwrap_or_default()
     }
 
     /// Does the conversation of the run go on here?
@@ -237,7 +182,7 @@ impl RunService {
     ///
     /// # Errors
     /// There is no such run, or a log cannot be read.
-    pub async fn told(&self, id: &RunId) -> Result<Vec<RunEvent>, RunError> {
+    pub async fn recorded_events(&self, id: &RunId) -> Result<Vec<RunEvent>, RunError> {
         Ok(LogReader::new(self.find(id).await?, 0).rest().await?)
     }
 
@@ -258,11 +203,6 @@ impl RunService {
             Some(run) => Ok(run.stored().clone()),
             None => self.0.runs.find(id).await,
         }
-    }
-
-    async fn resumed(&self, id: &RunId, options: RunOptions) -> Result<Arc<Run>, RunError> {
-        self.resume(id, options).await?;
-        self.driven(id).ok_or(RunError::Closed)
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<RunId, Held>> {
@@ -317,20 +257,6 @@ impl RunService {
             }
         }
     }
-}
-
-/// Does the agent ask something?
-fn asks<'a>(agent: &str, mut open: impl Iterator<Item = &'a str> + Clone) -> Result<(), RunError> {
-    if open.clone().any(|asking| asking == agent) {
-        return Ok(());
-    }
-    Err(RunError::NotAsked(match open.next() {
-        None => format!("`{agent}` asks nothing, and nor does another agent"),
-        Some(first) => open.fold(
-            format!("`{agent}` asks nothing; a question is asked by `{first}`"),
-            |text, next| format!("{text}, `{next}`"),
-        ),
-    }))
 }
 
 #[cfg(test)]

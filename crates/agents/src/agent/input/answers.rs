@@ -63,10 +63,11 @@ impl Answers {
         self.next = next;
     }
 
-    /// Returns the addresses of `--answer` and `--always-answer`, in which the bare name of an agent must be unique.
-    pub fn option_addresses(&self) -> impl Iterator<Item = &str> {
-        let next = self.next.iter().map(|(address, _)| address.as_str());
-        next.chain(self.always.keys().map(String::as_str))
+    /// Returns the addresses and texts of `--answer` and `--always-answer`. The bare name of an agent must be unique.
+    pub fn option_answers(&self) -> impl Iterator<Item = (&str, &str)> {
+        let next = self.next.iter().map(|(address, text)| (address.as_str(), text.as_str()));
+        let always = self.always.iter();
+        next.chain(always.map(|(address, text)| (address.as_str(), text.as_str())))
     }
 
     /// Returns the addresses in the file.
@@ -74,9 +75,10 @@ impl Answers {
         self.file.keys().map(String::as_str)
     }
 
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.next.is_empty() && self.always.is_empty() && self.file.is_empty()
+    /// Returns all addresses.
+    pub fn addresses(&self) -> impl Iterator<Item = &str> {
+        let options = self.option_answers().map(|(address, _)| address);
+        options.chain(self.file_addresses())
     }
 
     /// Removes the answer that was used for a recorded question.
