@@ -1,4 +1,6 @@
 //! What conversations reach of an ensemble: agents, dependencies, conditions both ways, outcomes. Pure: a fold of records.
+//!
+//! Invariant: it is a fold of records.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};

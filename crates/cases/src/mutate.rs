@@ -1,4 +1,7 @@
 //! `--mutate`: an ensemble with one small change, and which cases notice it. Nothing is written to a file.
+//!
+//! Invariant: a change is left out as unnoticeable only if exploration has shown that all conversations are the same
+//! (`explore::same_conversations`).
 
 use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;

@@ -3,6 +3,8 @@
 //! Exploration gives an example conversation: which agents run in each turn, which fail, and what conditions answer. It
 //! becomes a case: each execution gets a stub, and what the conditions read in it is such that they have these answers. The
 //! case is held; it is suggested only if it reaches what it is for.
+//!
+//! Invariant: a case is suggested only if it was held, passes, and reaches what it is for.
 
 use std::collections::{BTreeSet, HashMap};
 use std::num::NonZeroU32;

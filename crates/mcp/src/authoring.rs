@@ -1,4 +1,6 @@
 //! Help for writing ensembles: nothing here runs one.
+//!
+//! Invariant: nothing here runs an ensemble.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

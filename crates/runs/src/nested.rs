@@ -1,4 +1,6 @@
 //! An ensemble and all ensembles that it names, directly or through others: their plans, and their findings.
+//!
+//! Invariant: none of them has an error, and each file is there once.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
