@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ensemble_core::conversation::{CompletionReason, ConversationState, Event, Record, RunValue};
-use ensemble_core::explore::{Exploration, Goal};
 use ensemble_core::resolver::{Answers, Evaluated, decide_by};
+use ensemble_explore::{Exploration, Goal};
 use ensemble_language::condition::{Condition, EvaluateError, Read, Verdict};
 use ensemble_language::ensemble::Agent;
 use ensemble_language::plan::{AgentId, Edge, Plan};

@@ -7,7 +7,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ensemble_core::explore::{Budget, same_conversations};
+use ensemble_explore::{Budget, same_conversations};
 use ensemble_language::condition::Condition;
 use ensemble_language::ensemble::{Agent, Dependency, Ensemble};
 use ensemble_language::loader::Document;

@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use ensemble_core::explore::{Budget, End, ExecutionResult, ExploredExecution, Goal, examples};
+use ensemble_explore::{Budget, End, ExecutionResult, ExploredExecution, Goal, examples};
 use ensemble_language::cases::{Case, Expect, Gives, Stub, Stubs, TestFile};
 use ensemble_language::condition::{Condition, Expression, Place, Wish, Wished};
 use ensemble_language::data::{Failure, FailureKind, JsonMap};

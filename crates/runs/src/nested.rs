@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ensemble_core::explore::{Exploration, InnerResults, Inside};
+use ensemble_explore::{Exploration, InnerResults, Inside};
 use ensemble_language::diagnostic::{Code, Diagnostic, Severity};
 use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, ToolKind};
 use ensemble_language::loader::load;
