@@ -1,4 +1,13 @@
 //! The command line interface: it reads the arguments, calls the other crates, prints, and returns an exit code.
+//!
+//! One file for each command: arguments in, one call of the run layer, words and an exit code out. Other files contain the arguments
+//! (`cli/args.rs`), how a run is driven from the command line (`cli/drive.rs`), which findings are reported and cause a failure
+//! (`cli/policy.rs`), the settings of projects for them (`cli/settings.rs`), which files a command means (`cli/inputs.rs`), how they are
+//! searched in folders (`cli/walk.rs`) and what is left out (`cli/rules.rs`), parallel work with ordered results (`cli/in_order.rs`), the
+//! standard streams (`cli/streams.rs`), words for errors (`cli/error.rs`), exit codes, signals, the terminal, the watchdog process
+//! (`cli/watchdog.rs`), the built-in external agent (`cli/external.rs`) and the helper of sandboxes (`cli/sandbox.rs`).
+//!
+//! Invariant: only this module prints, and only this module ends the process.
 
 #![expect(
     clippy::disallowed_methods,

@@ -1,4 +1,6 @@
 //! What all requests share.
+//!
+//! Invariant: it holds nothing that the journals and the files of ensembles do not have.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

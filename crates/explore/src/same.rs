@@ -12,7 +12,7 @@ use super::oracle::World;
 use super::report::{ExploredExecution, StepReport};
 use super::step::{Next, Position, may_request};
 use super::{Budget, STEPS_FROM_ONE_STATE};
-use crate::conversation::NotRun;
+use ensemble_core::conversation::NotRun;
 use ensemble_language::plan::Plan;
 
 /// A pair of states that the same choices lead to.
@@ -105,8 +105,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::same_conversations;
-    use crate::explore::{Budget, Goal, examples, explore};
-    use crate::resolver::tests::plan_of;
+    use crate::{Budget, Goal, examples, explore};
+    use ensemble_core::random_conversations::plan_of;
     use ensemble_language::plan::Plan;
     use ensemble_language::random_ensembles::conversation;
     use proptest::prelude::*;

@@ -4,7 +4,7 @@
 //! of conditions still depend on.
 
 use super::oracle::{Remembered, World};
-use crate::conversation::{ConversationState, is_unseen};
+use ensemble_core::conversation::{ConversationState, is_unseen};
 use ensemble_language::ensemble::WaitFor;
 use ensemble_language::plan::AgentId;
 

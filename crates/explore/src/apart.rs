@@ -17,7 +17,7 @@ use super::report::StepReport;
 use super::step::{Next, Position};
 use super::walk::{Candidate, Class, StateId, Walk, finished};
 use super::{AgentSummary, Budget, Coverage, End, Exploration, UnexploredOutcome};
-use crate::conversation::CompletionReason;
+use ensemble_core::conversation::CompletionReason;
 use ensemble_language::plan::AgentId;
 
 /// Explores the parts and puts the results together; `None` if the parts are not independent after all.

@@ -12,8 +12,8 @@ use super::oracle::World;
 use super::report::ExecutionResult;
 use super::step::{Next, Position};
 use super::{Budget, Exploration, explore};
-use crate::conversation::{CompletionReason, Event, Record};
-use crate::executor::tests::{drive, started};
+use ensemble_core::conversation::{CompletionReason, Event, Record};
+use ensemble_core::random_conversations::{drive, started};
 use ensemble_language::plan::Plan;
 use ensemble_language::random_ensembles::{conversation, listed_conversation, strict, unconnected_conversation};
 
@@ -204,5 +204,32 @@ proptest! {
     fn every_turn_of_a_conversation_is_called_possible((plan, fate) in conversation(), knobs in any::<u8>()) {
         let held = holds(&Arc::new(strict(&plan, knobs)), &fate);
         prop_assert_eq!(held, Ok(()));
+    }
+
+    #[test]
+    fn every_conversation_stays_inside_what_exploration_calls_possible(
+        (plan, fate) in conversation(),
+        knobs in any::<u8>(),
+    ) {
+        let (plan, fate) = (Arc::new(strict(&plan, knobs)), Arc::new(fate));
+        let found = explore(&plan, Budget::of_states(100));
+        if !found.coverage.is_complete() {
+            return Ok(());
+        }
+        for detours in 0..8 {
+            let fate: Vec<u8> = fate.iter().map(|fate| fate.rotate_left(detours)).collect();
+            let (state, _) = drive(&plan, &Arc::new(fate), 1, &[], started());
+            let ended = state.ended().expect("it ended");
+            let known = found.ends.iter().any(|end| end.reason == ended.completion_reason);
+            prop_assert!(known, "{} is not among {:?}", ended.completion_reason, found.ends);
+            prop_assert!(state.turn_count() <= found.turns, "{} turns", state.turn_count());
+            let total: u32 = plan.ids().map(|id| state.execution_count(id)).sum();
+            prop_assert!(total <= found.executions, "{total} executions");
+            for (id, outlook) in plan.ids().zip(&found.agents) {
+                let count = state.execution_count(id);
+                prop_assert!(count <= outlook.most, "{} ran {count} times", outlook.agent);
+                prop_assert!(count > 0 || outlook.left_out.is_some(), "{} was left out", outlook.agent);
+            }
+        }
     }
 }

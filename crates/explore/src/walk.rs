@@ -14,7 +14,7 @@ use super::step::{Next, Position, may_request};
 use super::{
     AgentSummary, Budget, Coverage, End, Exploration, STEPS_FROM_ONE_STATE, STEPS_PER_STATE, Stopped, UnexploredOutcome,
 };
-use crate::conversation::{CompletionReason, ConversationState, RunEnded};
+use ensemble_core::conversation::{CompletionReason, ConversationState, RunEnded};
 use ensemble_language::plan::{AgentId, Plan};
 
 pub(super) type StateId = usize;

@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{Budget, ExecutionResult, StepReport, explore};
-use crate::conversation::CompletionReason;
-use crate::resolver::tests::Driver;
-use crate::resolver::{Decision, decide};
+use ensemble_core::conversation::CompletionReason;
+use ensemble_core::random_conversations::Driver;
+use ensemble_core::resolver::{Decision, decide};
 use ensemble_language::data::Context;
 use ensemble_language::plan::Plan;
 use ensemble_language::random_ensembles::{conversation, strict};

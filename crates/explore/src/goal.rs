@@ -1,6 +1,6 @@
 //! What a conversation can reach.
 
-use crate::conversation::CompletionReason;
+use ensemble_core::conversation::CompletionReason;
 use ensemble_language::plan::AgentId;
 
 /// Something that a conversation reaches.

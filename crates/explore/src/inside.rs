@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::report::ExecutionResult;
 use super::{Budget, Exploration};
-use crate::conversation::CompletionReason;
+use ensemble_core::conversation::CompletionReason;
 use ensemble_language::ensemble::{Agent, AgentKind};
 
 /// What is known of the ensembles that agents are, by the names of these agents.

@@ -35,7 +35,7 @@ mod walk;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::conversation::{CompletionReason, NotRun};
+use ensemble_core::conversation::{CompletionReason, NotRun};
 use ensemble_language::condition::Sources;
 use ensemble_language::ensemble::{Acp, AcpToolKind, Agent, AgentKind, Ensemble, Permission};
 use ensemble_language::plan::{Plan, PlannedResult};

@@ -5,8 +5,8 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use super::{Budget, End, ExecutionResult, Exploration, StepReport, Stopped, explore, explore_while};
-use crate::conversation::CompletionReason;
-use crate::resolver::tests::plan_of;
+use ensemble_core::conversation::CompletionReason;
+use ensemble_core::random_conversations::plan_of;
 
 fn found(text: &str) -> Exploration {
     let plan = Arc::new(plan_of(&format!("name: t\nagents:\n{text}")));

@@ -9,11 +9,11 @@ use super::choices::Choices;
 use super::goal::Goal;
 use super::oracle::{Oracle, Remembered, World};
 use super::report::{ExecutionResult, ExploredExecution, StepReport};
-use crate::conversation::{
+use ensemble_core::conversation::{
     AGENT_REQUESTS, ConversationState, Event, ExecutionEnd, ExecutionFinished, InputRequested, Record, RunEnded,
     RunStarted, Start, TurnStarted,
 };
-use crate::resolver::{Decision, decide_by};
+use ensemble_core::resolver::{Decision, decide_by};
 use ensemble_language::data::{Context, Failure, FailureKind, Question, Usage};
 use ensemble_language::ensemble::{Agent, AgentKind, Responses};
 use ensemble_language::plan::{AgentId, Plan};

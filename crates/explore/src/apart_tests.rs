@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::oracle::World;
 use super::walk::Class;
 use super::{Budget, Exploration, besides, explore, in_one, parts};
-use crate::resolver::tests::plan_of;
+use ensemble_core::random_conversations::plan_of;
 use ensemble_language::plan::Plan;
 use ensemble_language::random_ensembles::unconnected_conversation;
 
