@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use agent_client_protocol::v1::schema as acp;
+use agent_client_protocol_schema::v1 as acp;
 use ensemble_core::operator::{Asked, Decision, PermissionRequest};
 use ensemble_runs::{ClientServer, ClientServers};
 use serde::de::DeserializeOwned;
