@@ -8,6 +8,7 @@
 mod code;
 pub mod complete;
 mod cursor;
+pub mod files;
 pub mod findings;
 pub mod fixes;
 pub mod hover;
