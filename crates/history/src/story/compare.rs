@@ -117,7 +117,7 @@ pub fn compare(a: Side, b: Side) -> Comparison {
         a: outcome(a.story),
         b: outcome(b.story),
     };
-    let given = |story: &Story| story.started.as_ref().map(|started| started.context.clone());
+    let given = |story: &Story| story.started().map(|started| started.context.clone());
     let mut comparison = Comparison {
         same: false,
         input: inputs(a.story, b.story),
@@ -129,8 +129,8 @@ pub fn compare(a: Side, b: Side) -> Comparison {
         outcome: (outcome.a != outcome.b).then_some(outcome),
         context: a.context.zip(b.context).map(|(a, b)| contexts(a, b)),
         usage: Sides {
-            a: a.story.usage,
-            b: b.story.usage,
+            a: a.story.history.totals().all.usage,
+            b: b.story.history.totals().all.usage,
         },
     };
     comparison.same = comparison.input.is_none()
@@ -144,7 +144,7 @@ pub fn compare(a: Side, b: Side) -> Comparison {
 
 /// The input, and all messages after it.
 fn said(story: &Story) -> Vec<Arc<str>> {
-    let input = story.started.iter().map(|started| started.input.clone());
+    let input = story.started().into_iter().map(|started| started.input.clone());
     let messages = story.events.iter().filter_map(|event| match event {
         StoryEvent::Message { text, .. } => Some(text.clone()),
         StoryEvent::Given { context, .. } => Some(format!("context: {}", serde_json::json!(context)).into()),

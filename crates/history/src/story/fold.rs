@@ -1,38 +1,37 @@
 //! Adds records to a story.
 
+use std::sync::Arc;
+
 use chrono::{DateTime, Utc};
 
 use super::{Asked, Attempt, AttemptEnd, Execution, Story, StoryEvent, Turn};
+use crate::AgentTotals;
 use ensemble_core::conversation::{
     AttemptFailed, Event, ExecutionFinished, PartEnded, PermissionDecided, Record, Start, TurnStarted, Within,
 };
 use ensemble_core::thread::{Iteration, ToolCall};
-use ensemble_language::data::Usage;
 
 impl Story {
-    /// The story of these records.
-    pub fn of<'a>(records: impl IntoIterator<Item = &'a Record>) -> Self {
+    /// Folds the records of a run.
+    pub fn from_records<'a>(records: impl IntoIterator<Item = &'a Record>) -> Self {
         let mut story = Self::default();
-        records.into_iter().for_each(|record| story.take(record));
+        records.into_iter().for_each(|record| story.apply(record));
         story
     }
 
-    /// Adds the next record.
-    pub fn take(&mut self, record: &Record) {
+    /// Applies the next record.
+    pub fn apply(&mut self, record: &Record) {
         let at = record.at;
         self.pass_time(record);
+        self.history.apply(record);
         match &record.event {
-            Event::RunStarted(started) => {
-                self.begun = Some(at);
-                self.started = Some((**started).clone());
-            }
-            Event::RunResumed(_) => {
-                self.ended = false;
+            Event::RunStarted(_) => {}
+            Event::RunResumed(resumed) => {
                 self.end_attempts(AttemptEnd::Lost, None);
+                self.repeat(&resumed.again);
                 self.events.push(StoryEvent::Resumed { at });
             }
             Event::MessageAdded(message) => {
-                self.ended = false;
                 let text = message.text.clone();
                 self.events.push(StoryEvent::Message { text, at });
             }
@@ -91,10 +90,28 @@ impl Story {
                 }
             }
             Event::RunEnded(ended) => {
-                self.ended = true;
                 self.warnings.extend(ended.warnings.iter().cloned());
                 let ended = Box::new(ended.clone());
                 self.events.push(StoryEvent::Ended { ended, at });
+            }
+        }
+        self.copy_totals(&record.event);
+    }
+
+    /// Copies the totals of the execution that the event concerns.
+    fn copy_totals(&mut self, event: &Event) {
+        let Some(agent) = event.agent() else { return };
+        if let (Some(totals), Some(execution)) = (self.history.open_totals(agent), self.execution(agent)) {
+            execution.totals = totals;
+        }
+    }
+
+    /// Resumes executions whose results a resume discards: they start again.
+    fn repeat(&mut self, agents: &[Arc<str>]) {
+        for agent in agents {
+            if let Some(execution) = self.execution(agent) {
+                execution.finished = None;
+                execution.parts.clear();
             }
         }
     }
@@ -103,17 +120,14 @@ impl Story {
     /// start, and their time is that of the other run.
     fn pass_time(&mut self, record: &Record) {
         let is_pause = matches!(record.event, Event::RunResumed(_) | Event::MessageAdded(_));
-        if let (Some(latest), false) = (self.latest, is_pause) {
+        if let (Some(latest), false) = (self.history.latest_at(), is_pause) {
             self.active += (record.at - latest).as_seconds_f64().max(0.0);
         }
-        self.latest = self.latest.max(Some(record.at));
     }
 
     fn attempt_failed(&mut self, failed: &AttemptFailed, at: DateTime<Utc>) {
-        self.spend(failed.usage);
         self.warn(&failed.agent, &failed.warnings);
         if let Some(execution) = self.execution(&failed.agent) {
-            execution.usage = Usage::sum(execution.usage, failed.usage);
             failed
                 .exchange
                 .iter()
@@ -128,10 +142,8 @@ impl Story {
     }
 
     fn part_ended(&mut self, part: &PartEnded) {
-        self.spend(part.usage);
         self.warn(&format!("{}[{}]", part.agent, part.key), &part.warnings);
         if let Some(execution) = self.execution(&part.agent) {
-            execution.usage = Usage::sum(execution.usage, part.usage);
             execution.parts.push(PartEnded {
                 exchange: Vec::new(),
                 ..part.clone()
@@ -140,10 +152,8 @@ impl Story {
     }
 
     fn execution_finished(&mut self, finished: &ExecutionFinished, at: DateTime<Utc>) {
-        self.spend(finished.usage);
         self.warn(&finished.agent, &finished.warnings);
         if let Some(execution) = self.execution(&finished.agent) {
-            execution.usage = Usage::sum(execution.usage, finished.usage);
             execution.question = None;
             execution.end_attempt(AttemptEnd::Final, Some(at));
             finished
@@ -155,10 +165,6 @@ impl Story {
                 ..finished.clone()
             });
         }
-    }
-
-    fn spend(&mut self, usage: Option<Usage>) {
-        self.usage = self.usage + usage.unwrap_or_default();
     }
 
     fn warn(&mut self, agent: &str, warnings: &[String]) {
@@ -204,7 +210,7 @@ impl Execution {
             dropped: None,
             stop_reason: None,
             asked: None,
-            usage: None,
+            totals: AgentTotals::default(),
             parts: Vec::new(),
         }
     }

@@ -1,12 +1,11 @@
 use serde_json::json;
 
 use super::*;
-use crate::report::story::StoryPrinter;
 use ensemble_core::conversation::{Event, Record};
 
 /// The story of these events, each with the second in which it was recorded.
 fn story(events: Vec<(i64, Value)>) -> Story {
-    Story::of(&records(events))
+    Story::from_records(&records(events))
 }
 
 fn records(events: Vec<(i64, Value)>) -> Vec<Record> {
@@ -54,17 +53,14 @@ fn what_failed_attempts_cost_counts_and_pauses_do_not() {
         (1007, json!({"event": "message_added", "data": {"text": "again"}})),
         (1008, ended("completed")),
     ]);
-    let story = Story::of(&records);
-    assert_eq!((story.usage.requests, story.usage.input_tokens), (3, 20));
+    let story = Story::from_records(&records);
+    let totals = story.history.totals();
+    assert_eq!((totals.all.usage.requests, totals.all.usage.input_tokens), (3, 20));
     assert_eq!(story.active, 8.0, "the message came a thousand seconds later");
-    let shares = shares(&story);
-    let share = shares.agents["a"];
-    assert_eq!((share.executions, share.failed, share.attempts), (1, 1, 2));
-    assert_eq!((share.usage.requests, share.seconds), (3, 3.0));
-    assert_eq!(shares.all.usage, story.usage);
-    let mut printer = StoryPrinter::new(false, false);
-    let text: String = records.iter().map(|record| printer.render(record, &story)).collect();
-    assert!(text.contains("22 tokens"), "both attempts count: {text}");
+    let one = totals.agents["a"];
+    assert_eq!((one.executions, one.failed, one.attempts), (1, 1, 2));
+    assert_eq!((one.usage.requests, one.seconds), (3, 3.0));
+    assert_eq!(totals.all.usage, one.usage);
 }
 
 #[test]
@@ -112,8 +108,9 @@ fn the_time_of_a_fork_begins_with_the_fork() {
     ]);
     assert_eq!(story.active, 2.0);
     assert_eq!(
-        (story.latest.zip(story.begun)).map(|(latest, begun)| (latest - begun).num_seconds()),
+        (story.history.latest_at().zip(story.history.started_at()))
+            .map(|(latest, begun)| (latest - begun).num_seconds()),
         Some(2)
     );
-    assert_eq!(shares(&story).wall_seconds, 7.0, "with the turn that was taken over");
+    assert_eq!(story.wall_seconds(), 7.0, "with the turn that was taken over");
 }

@@ -10,7 +10,6 @@ mod compare;
 mod exchanges;
 mod fold;
 mod paths;
-mod share;
 #[cfg(test)]
 mod tests;
 
@@ -21,8 +20,8 @@ use indexmap::IndexMap;
 use serde_json::Value;
 
 use ensemble_core::conversation::{
-    CompletionReason, ExecutionFinished, Interruption, PartEnded, PermissionDecided, RequestsByTarget, RunEnded,
-    RunStarted, TurnFinished, Waiting,
+    ExecutionFinished, Interruption, PartEnded, PermissionDecided, RequestsByTarget, RunEnded, RunStarted,
+    TurnFinished, Waiting,
 };
 use ensemble_core::thread::{StopReason, ToolCall};
 use ensemble_language::data::{Context, Failure, Question, Request, Usage};
@@ -31,27 +30,20 @@ pub use asked::Asked;
 pub use compare::{Comparison, ContextChange, Decision, Difference, Outcome, Parting, Side, Sides, compare};
 pub use exchanges::{ExchangeEnd, FileRecords, ModelExchange, model_exchanges};
 pub use paths::{Change, changes};
-pub use share::{Share, Shares, shares};
+
+use crate::{AgentTotals, OpenQuestion, RunHistory};
 
 /// The events of a run, grouped, as far as its records contain them.
 #[derive(Debug, Clone, Default)]
 pub struct Story {
-    /// The data with which the run was started; `None` before the first record.
-    pub started: Option<RunStarted>,
-    /// When the run was started.
-    pub begun: Option<DateTime<Utc>>,
-    /// When the latest record was written.
-    pub latest: Option<DateTime<Utc>>,
+    /// The fold of the same records: state, totals and questions.
+    pub history: RunHistory,
     /// All events, in order.
     pub events: Vec<StoryEvent>,
-    /// The usage of all executions, including those in progress.
-    pub usage: Usage,
     /// The seconds in which a process executed the run, without pauses before a resume or a message.
     pub active: f64,
     /// All warnings for the user.
     pub warnings: Vec<String>,
-    /// Whether the run has ended and was not continued, according to its records.
-    ended: bool,
 }
 
 /// An event of a story.
@@ -144,8 +136,8 @@ pub struct Execution {
     pub dropped: Option<Value>,
     /// What the model was asked first.
     pub asked: Option<Asked>,
-    /// The usage of all attempts.
-    pub usage: Option<Usage>,
+    /// The totals of all attempts.
+    pub totals: AgentTotals,
     /// The attempts of its parts that have ended, in order, without the messages to a model.
     pub parts: Vec<PartEnded>,
 }
@@ -187,18 +179,30 @@ pub enum AttemptEnd {
     Lost,
 }
 
-/// The progress of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Progress {
-    /// The run has ended and cannot be resumed.
-    Ended(CompletionReason),
-    /// The run has stopped with this outcome, and `resume` can continue it.
-    Stopped(CompletionReason),
-    /// The run has no end: it is in progress, or its process has ended.
-    Open,
-}
-
 impl Story {
+    /// Returns the data with which the run was started; `None` before the first record.
+    pub fn started(&self) -> Option<&RunStarted> {
+        self.history.started()
+    }
+
+    /// Returns the end of the run, if no later event continued it.
+    pub fn ended(&self) -> Option<&RunEnded> {
+        self.history.ended()
+    }
+
+    /// Returns the questions without an answer.
+    pub fn questions(&self) -> Vec<OpenQuestion> {
+        self.history.questions()
+    }
+
+    /// Returns the time in which a process executed the turns, in seconds, with the turns that a fork has taken over.
+    pub fn wall_seconds(&self) -> f64 {
+        let taken_over = self
+            .turns()
+            .filter(|turn| Some(turn.started_at) < self.history.started_at());
+        self.active + taken_over.filter_map(Turn::seconds).sum::<f64>()
+    }
+
     /// The turns in order.
     pub fn turns(&self) -> impl DoubleEndedIterator<Item = &Turn> {
         self.events.iter().filter_map(|event| match event {
@@ -216,55 +220,6 @@ impl Story {
     pub fn executions(&self) -> impl Iterator<Item = (u32, &Execution)> {
         self.turns()
             .flat_map(|turn| turn.executions.iter().map(|execution| (turn.turn, execution)))
-    }
-
-    /// The number of finished executions.
-    pub fn execution_count(&self) -> usize {
-        self.executions()
-            .filter(|(_, execution)| execution.finished.is_some())
-            .count()
-    }
-
-    /// The number of executions that failed after all their attempts.
-    pub fn failure_count(&self) -> usize {
-        self.executions()
-            .filter(|(_, execution)| execution.failure().is_some())
-            .count()
-    }
-
-    /// The number of finished turns.
-    pub fn turn_count(&self) -> usize {
-        self.turns().filter(|turn| turn.finished_at.is_some()).count()
-    }
-
-    /// The end of the run, if no later event continued it.
-    pub fn ended(&self) -> Option<&RunEnded> {
-        self.events.iter().rev().find_map(|event| match event {
-            StoryEvent::Ended { ended, .. } if self.ended => Some(&**ended),
-            _ => None,
-        })
-    }
-
-    /// The progress of the run.
-    pub fn progress(&self) -> Progress {
-        match self.ended().map(|ended| ended.completion_reason) {
-            Some(reason) if reason.is_resumable() => Progress::Stopped(reason),
-            Some(reason) => Progress::Ended(reason),
-            None => Progress::Open,
-        }
-    }
-
-    /// The questions without an answer, each with the agent that asks.
-    pub fn questions(&self) -> Vec<(Arc<str>, &Question)> {
-        let open = self.turns().filter(|turn| turn.finished_at.is_none());
-        let executions = open.flat_map(|turn| &turn.executions);
-        executions
-            .filter_map(|execution| {
-                let question = execution.question.as_ref()?;
-                let asks = question.asked_by.clone().unwrap_or_else(|| execution.agent.clone());
-                Some((asks, question))
-            })
-            .collect()
     }
 }
 
@@ -286,17 +241,9 @@ impl Turn {
 }
 
 impl Execution {
-    /// The duration of all attempts, in seconds: of those that ended; for the last one, the measured duration.
-    pub fn seconds(&self) -> f64 {
-        let earlier = self.attempts.iter().filter(|attempt| attempt.end != AttemptEnd::Final);
-        let earlier: f64 = earlier.filter_map(Attempt::seconds).sum();
-        earlier + self.finished.as_ref().map_or(0.0, |finished| finished.execution_time)
-    }
-
-    /// The number of attempts, without attempts that only asked a question that was not answered.
-    pub fn tries(&self) -> usize {
-        let tries = self.attempts.iter().filter(|attempt| attempt.end != AttemptEnd::Asked);
-        tries.count()
+    /// Returns the usage of all attempts; `None` if the execution has used no model.
+    pub fn usage(&self) -> Option<Usage> {
+        Some(self.totals.usage).filter(|usage| *usage != Usage::default())
     }
 
     /// The output; `None` if the execution failed or has not ended.
