@@ -168,15 +168,10 @@ impl Brief {
     }
 }
 
-/// The id with `short` marked: a beginning of its telling part, or the whole id.
+/// The id with its beginning `short` marked.
 fn marked(id: &RunId, short: &str) -> String {
-    let text = id.as_str();
-    let begin = match id.telling_part().starts_with(short) {
-        true => text.len() - id.telling_part().len(),
-        false => 0,
-    };
-    let (before, after) = (&text[..begin], &text[begin + short.len()..]);
-    format!("{before}{ENOUGH}{short}{ENOUGH:#}{after}")
+    let after = &id.as_str()[short.len()..];
+    format!("{ENOUGH}{short}{ENOUGH:#}{after}")
 }
 
 /// The run with this id, beginning of an id, or folder; without an argument, the latest run.

@@ -73,26 +73,16 @@ impl Serialize for Waiting {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut waiting = serializer.serialize_struct("Waiting", 5)?;
         waiting.serialize_field("agent", &self.agent)?;
-        waiting.serialize_field("reason", &self.reason.name())?;
-        match &self.reason {
-            Reason::WaitingFor { agents } => waiting.serialize_field("agents", agents)?,
-            Reason::ConditionFalse {
-                dependency,
-                condition,
-                values,
-            } => {
-                waiting.serialize_field("dependency", dependency)?;
-                waiting.serialize_field("condition", condition)?;
-                waiting.serialize_field("values", values)?;
-            }
-            Reason::LimitReached { limit, count } => {
-                waiting.serialize_field("limit", limit)?;
-                waiting.serialize_field("count", count)?;
-            }
-            Reason::Waits { dependencies } => waiting.serialize_field("dependencies", dependencies)?,
-            Reason::NothingNew | Reason::OnlyTool | Reason::RunEnded => {}
-        }
+        self.reason.write(&mut waiting)?;
         waiting.end()
+    }
+}
+
+impl Serialize for Reason {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut reason = serializer.serialize_struct("Reason", 4)?;
+        self.write(&mut reason)?;
+        reason.end()
     }
 }
 
@@ -124,6 +114,29 @@ enum ReasonName {
 }
 
 impl Reason {
+    /// Writes the name of the reason and its values.
+    fn write<S: SerializeStruct>(&self, keys: &mut S) -> Result<(), S::Error> {
+        keys.serialize_field("reason", &self.name())?;
+        match self {
+            Self::WaitingFor { agents } => keys.serialize_field("agents", agents),
+            Self::ConditionFalse {
+                dependency,
+                condition,
+                values,
+            } => {
+                keys.serialize_field("dependency", dependency)?;
+                keys.serialize_field("condition", condition)?;
+                keys.serialize_field("values", values)
+            }
+            Self::LimitReached { limit, count } => {
+                keys.serialize_field("limit", limit)?;
+                keys.serialize_field("count", count)
+            }
+            Self::Waits { dependencies } => keys.serialize_field("dependencies", dependencies),
+            Self::NothingNew | Self::OnlyTool | Self::RunEnded => Ok(()),
+        }
+    }
+
     fn name(&self) -> ReasonName {
         match self {
             Self::WaitingFor { .. } => ReasonName::WaitingFor,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde::ser::SerializeStruct;
+use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 /// The attempt of an execution, or of one of its parts, in which a reply or a call happened.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -42,6 +42,14 @@ impl Within {
     }
 }
 
+impl Serialize for Within {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut within = serializer.serialize_struct("Within", 6)?;
+        self.write(&mut within)?;
+        within.end()
+    }
+}
+
 /// The part, and the ids of the calls that contain the agent.
 pub(super) type ExchangeKey = (Option<Arc<str>>, Vec<Arc<str>>);
 
@@ -51,7 +59,7 @@ macro_rules! flat_within {
     ($event:ident { $($field:ident: $type:ty,)* $(? $optional:ident: $some:ty,)* }) => {
         impl serde::Serialize for $event {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                use serde::ser::SerializeStruct;
+                use serde::ser::{Serialize, SerializeStruct, Serializer};
                 let mut event = serializer.serialize_struct(stringify!($event), 10)?;
                 self.within.write(&mut event)?;
                 $(event.serialize_field(stringify!($field), &self.$field)?;)*

@@ -111,9 +111,7 @@ impl<R: BufRead> Records<R> {
 
     /// The end of the whole records so far.
     pub fn end(&self) -> LogEnd {
-        LogEnd {
-            position: self.length,
-        }
+        LogEnd { position: self.length }
     }
 
     /// The next record; `None` at the end.

@@ -30,7 +30,10 @@ impl TokenCounter {
     pub fn of_model(model: &str) -> Self {
         let name = model.rsplit('/').next().unwrap_or(model).replace(':', "-");
         Self {
-            has_o200k: matches!(get_tokenizer(&name), Some(Tokenizer::O200kBase | Tokenizer::O200kHarmony)),
+            has_o200k: matches!(
+                get_tokenizer(&name),
+                Some(Tokenizer::O200kBase | Tokenizer::O200kHarmony)
+            ),
             counted: Mutex::default(),
         }
     }
