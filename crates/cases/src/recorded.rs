@@ -1,12 +1,15 @@
 //! A recorded run as a fixture: what it was given, and what its executions came to.
+//!
+//! Invariant: a record that is not that of one whole conversation is refused.
 
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use ensemble_core::conversation::{CompletionReason, Event, ExecutionEnd, Interruption, Record};
+use ensemble_core::request::PendingRequest;
 use ensemble_core::runner::{Observation, Observed};
-use ensemble_language::data::{Context, Failure, JsonMap, Question, Usage};
+use ensemble_language::data::{Context, Failure, JsonMap, Usage};
 use ensemble_runs::Runs;
 use ensemble_runs::project::read_source;
 use serde_json::Value;
@@ -35,7 +38,7 @@ pub struct Recorded {
     /// How it ended.
     pub outcome: CompletionReason,
     ended: HashMap<Executed, Ended>,
-    questions: HashMap<Executed, Question>,
+    questions: HashMap<Executed, Vec<PendingRequest>>,
 }
 
 /// Reads a record: the folder or the journal of a run or an exported result, relative to `folder`, or the id of a run.

@@ -22,7 +22,7 @@ pub(crate) fn find_decided(events: &[RunEvent], fits: impl Fn(&RequestAddress) -
             }
             Event::PermissionDecided(decided) => {
                 let by = decided.answered_by.as_ref()?;
-                (&decided.address, decided.decision.as_str(), by)
+                (decided.address.as_ref()?, decided.decision.as_str(), by)
             }
             _ => return None,
         };
@@ -34,6 +34,22 @@ pub(crate) fn find_decided(events: &[RunEvent], fits: impl Fn(&RequestAddress) -
         })
     };
     events.iter().rev().find_map(decided)
+}
+
+/// An answer of an option that no question has taken.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UnusedAnswer {
+    /// The address, or the name of the agent.
+    pub address: String,
+    /// The answer.
+    pub text: String,
+    /// The refusal that says which answer was used instead. `None` if the agent has not asked.
+    pub decided: Option<AnswerRefusal>,
+}
+
+/// Returns the refusal of an answer to the latest decided request that a text names.
+pub(crate) fn find_named_decided(events: &[RunEvent], given: &str) -> Option<AnswerRefusal> {
+    find_decided(events, |address| address.is_named(given) || address.to_string() == given)
 }
 
 /// Checks the answer of a client to a run that no process drives.
@@ -89,8 +105,7 @@ impl HeldRun {
         let pending: Vec<PendingRequest> = recorded.state.pending_requests().cloned().collect();
         let refused = |given: &str, refusal: AnswerRefusal| match refusal {
             AnswerRefusal::NotPending { .. } => {
-                let is_meant = |address: &RequestAddress| address.is_named(given) || address.to_string() == given;
-                find_decided(&events, is_meant).or_else(|| (!pending.is_empty() || recorded.has_ended()).then_some(refusal))
+                find_named_decided(&events, given).or_else(|| (!pending.is_empty() || recorded.has_ended()).then_some(refusal))
             }
             refusal => Some(refusal),
         };

@@ -1,4 +1,6 @@
 //! A run that is driven: its handle, and the task that drives it.
+//!
+//! Invariant: dropping a handle does not end the run.
 
 use std::sync::Arc;
 
@@ -19,9 +21,10 @@ use ensemble_core::trace::{self, SpanContext};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
+use crate::answered::{UnusedAnswer, find_named_decided};
 use crate::desk::{ClientAnswer, Desk};
 use crate::error::RunError;
-use crate::events::{Hub, HubReporter, RunEvents, Tracer};
+use crate::events::{Hub, HubReporter, LogReader, RunEvents, Tracer};
 use crate::host::Host;
 use crate::prepare::Prepared;
 
@@ -191,9 +194,22 @@ impl Run {
             .map_err(RunError::from)
     }
 
-    /// The answers that were given with the run and that no question has taken: the address, and the text.
-    pub fn unused_answers(&self) -> Vec<(String, String)> {
-        self.answers.unused()
+    /// Returns the answers of options that no question has taken, each with the answer that was used instead.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub async fn unused_answers(&self) -> Result<Vec<UnusedAnswer>, RunError> {
+        let unused = self.answers.unused();
+        if unused.is_empty() {
+            return Ok(Vec::new());
+        }
+        let events = LogReader::new(self.stored.clone(), 0).rest().await?;
+        let unused = unused.into_iter().map(|(address, text)| UnusedAnswer {
+            decided: find_named_decided(&events, &address),
+            address,
+            text,
+        });
+        Ok(unused.collect())
     }
 
     /// Waits until the request with this address, or with this bare name of its agent, is open, and returns it.

@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::within::Within;
+use super::within::{Within, flat_within};
 use crate::request::{Answerer, RequestAddress};
 
 /// Somebody decided about a tool call that needs permission.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PermissionDecided {
     /// Where.
-    #[serde(flatten)]
     pub within: Within,
     /// The id of the call.
     pub call: Arc<str>,
@@ -22,11 +21,16 @@ pub struct PermissionDecided {
     /// Who decided.
     pub by: DecidedBy,
     /// The address of the call.
-    #[serde(default, skip_serializing_if = "RequestAddress::is_empty")]
-    pub address: RequestAddress,
+    pub address: Option<RequestAddress>,
     /// The source of the decision, where known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_by: Option<Answerer>,
+}
+
+flat_within! {
+    PermissionDecided {
+        call: Arc<str>, tool: Arc<str>, decision: PermissionDecision, by: DecidedBy,
+        ? address: RequestAddress, ? answered_by: Answerer,
+    }
 }
 
 /// Whether a tool call may be made.

@@ -1,5 +1,6 @@
 //! Answers that are given before the question.
 
+use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ensemble_core::request::{AnswerRecord, AnswerSource, RequestAddress};
@@ -23,7 +24,15 @@ pub struct Answers {
 
 /// The answers of a run, of which some were used.
 #[derive(Debug, Default)]
-pub struct AnswerQueue(Mutex<Answers>);
+pub struct AnswerQueue(Mutex<QueueState>);
+
+#[derive(Debug, Default)]
+struct QueueState {
+    /// The answers without those to next questions that were used.
+    answers: Answers,
+    /// The addresses of `--always-answer` that were used.
+    used_always: HashSet<String>,
+}
 
 /// The given answer for one question.
 #[derive(Debug, Clone, PartialEq)]
@@ -102,30 +111,38 @@ fn is_for(given: &str, address: &RequestAddress) -> bool {
 impl AnswerQueue {
     /// Creates the queue of a run.
     pub fn new(answers: Answers) -> Self {
-        Self(Mutex::new(answers))
+        Self(Mutex::new(QueueState {
+            answers,
+            used_always: HashSet::new(),
+        }))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Answers> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The answers that no question has taken: those to the next questions.
+    /// The answers of options that no question has taken: the address, and the text.
     pub fn unused(&self) -> Vec<(String, String)> {
-        self.lock().next.clone()
+        let state = self.lock();
+        let always = state.answers.always.iter();
+        let always = always.filter(|(address, _)| !state.used_always.contains(*address));
+        let always = always.map(|(address, text)| (address.clone(), text.clone()));
+        state.answers.next.iter().cloned().chain(always).collect()
     }
 
     /// Runs a function on the answers that are left.
     pub fn with_answers<T>(&self, read: impl FnOnce(&Answers) -> T) -> T {
-        read(&self.lock())
+        read(&self.lock().answers)
     }
 
     /// Takes the answer for a question of that execution (from 1).
     pub(super) fn take(&self, address: &RequestAddress, execution: u32) -> Injected {
-        let mut answers = self.lock();
+        let QueueState { answers, used_always } = &mut *self.lock();
         if let Some(text) = answers.take_next(address) {
             return Injected::Answer(Value::String(text), AnswerSource::Option);
         }
-        if let Some((_, text)) = answers.always.iter().find(|(given, _)| is_for(given, address)) {
+        if let Some((given, text)) = answers.always.iter().find(|(given, _)| is_for(given, address)) {
+            used_always.insert(given.clone());
             return Injected::Answer(Value::String(text.clone()), AnswerSource::Option);
         }
         let answer = match answers.file.iter().find(|(given, _)| is_for(given, address)) {

@@ -87,7 +87,7 @@ impl ToolPermissions {
             tool: tool.into(),
             decision,
             by,
-            address: origin.address.clone(),
+            address: Some(origin.address.clone()),
             answered_by: Some(answerer),
         };
         if let Some(decision) = self.decided_by_option(tool, &origin.address) {
