@@ -232,7 +232,7 @@ impl Server {
         let read = recorded.prepared.plan.ensemble().clone();
         let session = Session::recorded(id.clone(), service.clone(), read);
         session.servers.replace(Arc::new(opened.servers));
-        for event in service.told(&id).await.map_err(Refusal::failed)? {
+        for event in service.recorded_events(&id).await.map_err(Refusal::failed)? {
             let RunEventKind::Committed(record) = event.kind else {
                 continue;
             };

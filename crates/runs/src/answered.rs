@@ -1,7 +1,7 @@
 //! Checks of answers against the record of a run, before the run continues.
 
 use ensemble_agents::agent::input::{Answers, check_answer};
-use ensemble_core::conversation::Event;
+use ensemble_core::conversation::{Event, Record};
 use ensemble_core::request::{AnswerRefusal, Answerer, PendingRequest, RequestAddress, RequestAnswer, resolve_request};
 
 use crate::desk::ClientAnswer;
@@ -13,8 +13,18 @@ use crate::runs::HeldRun;
 
 /// Returns the refusal of an answer to the latest decided request with a fitting address. Returns `None` if there is none.
 pub(crate) fn find_decided(events: &[RunEvent], fits: impl Fn(&RequestAddress) -> bool) -> Option<AnswerRefusal> {
-    let decided = |event: &RunEvent| {
-        let RunEventKind::Committed(record) = &event.kind else { return None };
+    let records = events.iter().filter_map(|event| match &event.kind {
+        RunEventKind::Committed(record) => Some(&**record),
+        _ => None,
+    });
+    find_decided_in(records, fits)
+}
+
+fn find_decided_in<'r>(
+    records: impl DoubleEndedIterator<Item = &'r Record>,
+    fits: impl Fn(&RequestAddress) -> bool,
+) -> Option<AnswerRefusal> {
+    let decided = |record: &Record| {
         let (address, answer, by): (&RequestAddress, &str, &Answerer) = match &record.event {
             Event::ExecutionFinished(finished) => {
                 let answer = finished.answer.as_ref()?;
@@ -33,7 +43,7 @@ pub(crate) fn find_decided(events: &[RunEvent], fits: impl Fn(&RequestAddress) -
             at: record.at,
         })
     };
-    events.iter().rev().find_map(decided)
+    records.rev().find_map(decided)
 }
 
 /// An answer of an option that no question has taken.
@@ -93,33 +103,50 @@ impl HeldRun {
     /// # Errors
     /// A request is decided, a name is not unique, or an answer is none of the choices or does not match the schema.
     pub async fn check_answers(&self, options: &mut RunOptions) -> Result<(), RunError> {
-        let recorded = self.recorded();
-        let has_addresses = |names: &[String]| names.iter().any(|name| is_call(name));
-        if options.answers.option_answers().next().is_none()
-            && !has_addresses(&options.allowed_tools)
-            && !has_addresses(&options.denied_tools)
-        {
+        let mut names = options.allowed_tools.iter().chain(&options.denied_tools);
+        if options.answers.option_answers().next().is_none() && !names.any(|name| is_call(name)) {
             return Ok(());
         }
+        let recorded = self.recorded();
         let events = LogReader::new(recorded.run.clone(), 0).rest().await?;
+        let records = events.iter().filter_map(|event| match &event.kind {
+            RunEventKind::Committed(record) => Some(&**record),
+            _ => None,
+        });
         let pending: Vec<PendingRequest> = recorded.state.pending_requests().cloned().collect();
-        let refused = |given: &str, refusal: AnswerRefusal| match refusal {
-            AnswerRefusal::NotPending { .. } => {
-                find_named_decided(&events, given).or_else(|| (!pending.is_empty() || recorded.has_ended()).then_some(refusal))
-            }
-            refusal => Some(refusal),
-        };
-        resolve_answers(&mut options.answers, &pending, &refused)?;
-        for name in options.allowed_tools.iter().chain(&options.denied_tools) {
-            if is_call(name)
-                && let Err(refusal) = resolve_request(name, &pending)
-                && let Some(refusal) = refused(name, refusal)
-            {
-                return Err(refusal.into());
-            }
-        }
-        Ok(())
+        Ok(check_option_answers(options, &pending, records, recorded.has_ended())?)
     }
+}
+
+/// Checks the answers and permissions of options against the pending requests of a run with these records, before the run
+/// continues.
+///
+/// # Errors
+/// A request is decided, a name is not unique, or an answer is none of the choices or does not match the schema.
+pub fn check_option_answers<'r>(
+    options: &mut RunOptions,
+    pending: &[PendingRequest],
+    records: impl DoubleEndedIterator<Item = &'r Record> + Clone,
+    has_ended: bool,
+) -> Result<(), AnswerRefusal> {
+    let refused = |given: &str, refusal: AnswerRefusal| match refusal {
+        AnswerRefusal::NotPending { .. } => {
+            let is_meant = |address: &RequestAddress| address.is_named(given) || address.to_string() == given;
+            let decided = find_decided_in(records.clone(), is_meant);
+            decided.or_else(|| (!pending.is_empty() || has_ended).then_some(refusal))
+        }
+        refusal => Some(refusal),
+    };
+    resolve_answers(&mut options.answers, pending, &refused)?;
+    for name in options.allowed_tools.iter().chain(&options.denied_tools) {
+        if is_call(name)
+            && let Err(refusal) = resolve_request(name, pending)
+            && let Some(refusal) = refused(name, refusal)
+        {
+            return Err(refusal);
+        }
+    }
+    Ok(())
 }
 
 /// Whether a name of `--allow-tool` or `--deny-tool` is the address of a call.

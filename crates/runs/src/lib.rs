@@ -72,7 +72,7 @@ mod tools;
 pub mod trust;
 
 pub use client_servers::{ClientServer, ClientServers, ServersError};
-pub use answered::UnusedAnswer;
+pub use answered::{UnusedAnswer, check_option_answers};
 pub use error::RunError;
 pub use events::{LivePiece, Piece, RunEvent, RunEventKind, RunEvents, Tracer};
 pub use fork::{EditedText, ReadyFork};

@@ -17,6 +17,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use ensemble_core::request::{PendingRequest, RequestAddress, RequestDigest};
 use ensemble_core::store::RunId;
 use ensemble_language::data::digest;
 use ensemble_runs::service::RunService;
@@ -34,17 +35,44 @@ pub(crate) const BY_PAGE: &str = "the page";
 /// Most conversations that are remembered.
 const REMEMBERED: usize = 1000;
 
+/// The last reply of a run to a chat program.
+#[derive(Debug, Clone)]
+pub(crate) struct LastReply {
+    /// The run.
+    pub(crate) run: RunId,
+    /// The request that the reply has shown. The next message answers it.
+    pub(crate) shown: Option<ShownRequest>,
+}
+
+/// A request that a chat program was shown.
+#[derive(Debug, Clone)]
+pub(crate) struct ShownRequest {
+    pub(crate) address: RequestAddress,
+    pub(crate) digest: RequestDigest,
+    pub(crate) is_permission: bool,
+}
+
+impl ShownRequest {
+    pub(crate) fn new(request: &PendingRequest) -> Self {
+        Self {
+            address: request.address.clone(),
+            digest: request.digest.clone(),
+            is_permission: request.is_permission(),
+        }
+    }
+}
+
 /// Which run the messages of a conversation belong to.
 #[derive(Default)]
 pub(crate) struct Conversations {
     /// What was replied last in each run, by the ensemble and a digest of all messages.
-    replied: Mutex<HashMap<(String, String), RunId>>,
+    replied: Mutex<HashMap<(String, String), LastReply>>,
     recorded: tokio::sync::Mutex<Recorded>,
 }
 
 impl Conversations {
-    /// The run that has given the last reply in these messages, as far as it is remembered.
-    pub(crate) fn remembered(&self, model: &str, messages: &Messages) -> Option<RunId> {
+    /// The last reply in these messages, as far as it is remembered.
+    pub(crate) fn remembered(&self, model: &str, messages: &Messages) -> Option<LastReply> {
         let before = messages.before()?;
         self.replied().get(&(model.to_owned(), before)).cloned()
     }
@@ -67,17 +95,17 @@ impl Conversations {
     }
 
     /// The run has given this reply, and stands there now.
-    pub(crate) fn remember(&self, model: &str, messages: &Messages, reply: &str, run: &RunId) {
+    pub(crate) fn remember(&self, model: &str, messages: &Messages, reply: &str, last: LastReply) {
         let given = messages.with_reply(&digest(reply));
         let mut replied = self.replied();
-        replied.retain(|_, known| known != run);
+        replied.retain(|_, known| known.run != last.run);
         if replied.len() >= REMEMBERED {
             replied.clear();
         }
-        replied.insert((model.to_owned(), given), run.clone());
+        replied.insert((model.to_owned(), given), last);
     }
 
-    fn replied(&self) -> MutexGuard<'_, HashMap<(String, String), RunId>> {
+    fn replied(&self) -> MutexGuard<'_, HashMap<(String, String), LastReply>> {
         self.replied.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -164,8 +164,7 @@ impl Entry {
 }
 
 fn is_asking(runs: &RunService, run: &RunId) -> bool {
-    let (questions, permissions) = runs.waiting(run);
-    !questions.is_empty() || !permissions.is_empty()
+    !runs.open_requests(run).is_empty()
 }
 
 pub(super) fn canonical(path: &Path) -> PathBuf {

@@ -135,6 +135,14 @@ impl AnswerQueue {
         read(&self.lock().answers)
     }
 
+    /// Takes the answer for a question of that execution (from 1). Returns `None` if none was given.
+    pub fn take_answer(&self, address: &RequestAddress, execution: u32) -> Option<Value> {
+        match self.take(address, execution) {
+            Injected::Answer(answer, _) => Some(answer),
+            Injected::Exhausted | Injected::Nothing => None,
+        }
+    }
+
     /// Takes the answer for a question of that execution (from 1).
     pub(super) fn take(&self, address: &RequestAddress, execution: u32) -> Injected {
         let QueueState { answers, used_always } = &mut *self.lock();

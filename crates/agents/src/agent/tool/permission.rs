@@ -188,7 +188,9 @@ pub(super) fn call_origin(tool: &str, call: &ToolCall, execution: &Execution) ->
 
 #[cfg(test)]
 mod tests {
-    use ensemble_core::operator::{Answer, Asked};
+    use std::sync::Mutex;
+
+    use ensemble_core::operator::{Answer, QuestionRequest};
     use serde_json::json;
 
     use super::*;
@@ -196,16 +198,16 @@ mod tests {
 
     /// Decides as it was told to, and keeps what it was asked.
     struct Scripted {
-        decisions: Mutex<Vec<Decision>>,
+        decisions: Mutex<Vec<PermissionAnswer>>,
         asked: Mutex<Vec<PermissionRequest>>,
     }
 
     impl Operator for Scripted {
-        fn ask(&self, _asked: Asked) -> BoxFuture<'_, Answer> {
+        fn ask(&self, _asked: QuestionRequest) -> BoxFuture<'_, Answer> {
             Box::pin(async { Answer::Nobody })
         }
 
-        fn permit(&self, requested: PermissionRequest) -> BoxFuture<'_, Decision> {
+        fn permit(&self, requested: PermissionRequest) -> BoxFuture<'_, PermissionAnswer> {
             self.asked.lock().unwrap().push(requested);
             let decision = self.decisions.lock().unwrap().remove(0);
             Box::pin(async move {
@@ -215,7 +217,11 @@ mod tests {
         }
     }
 
-    fn permissions(allowed: &[&str], decisions: Vec<Decision>) -> (ToolPermissions, Arc<Scripted>) {
+    fn decided(decision: PermissionDecision) -> PermissionAnswer {
+        PermissionAnswer::decided(decision, AnswerSource::Terminal)
+    }
+
+    fn permissions(allowed: &[&str], decisions: Vec<PermissionAnswer>) -> (ToolPermissions, Arc<Scripted>) {
         let operator = Arc::new(Scripted {
             decisions: Mutex::new(decisions),
             asked: Mutex::default(),
@@ -263,7 +269,7 @@ mod tests {
             ("read", "files.read"),
             ("look", "lo"),
         ] {
-            let (permissions, operator) = permissions(&[allowed], vec![Decision::Denied]);
+            let (permissions, operator) = permissions(&[allowed], vec![decided(PermissionDecision::Denied)]);
             assert!(
                 matches!(ask(&permissions, Permission::Ask, tool).await, Permitted::No(_)),
                 "{allowed} {tool}"
@@ -274,7 +280,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_no_permission_is_a_refusal() {
-        for decision in [Decision::Denied, Decision::Cancelled] {
+        for decision in [decided(PermissionDecision::Denied), PermissionAnswer::Cancelled] {
             let (permissions, _) = permissions(&[], vec![decision]);
             assert!(
                 matches!(ask(&permissions, Permission::Ask, "look").await, Permitted::No(_)),
@@ -285,7 +291,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_operator_decides_each_time_or_once_for_all() {
-        let decisions = vec![Decision::Once, Decision::Denied, Decision::Always, Decision::Denied];
+        let decisions = vec![decided(PermissionDecision::Once), decided(PermissionDecision::Denied), decided(PermissionDecision::Always), decided(PermissionDecision::Denied)];
         let (permissions, operator) = permissions(&["files.write"], decisions);
         assert_eq!(ask(&permissions, Permission::Ask, "files.read").await, Permitted::Yes);
         let Permitted::No(refused) = ask(&permissions, Permission::Ask, "files.read").await else {
@@ -306,7 +312,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_operator_is_told_the_call_with_all_its_arguments() {
-        let (permissions, operator) = permissions(&[], vec![Decision::Once]);
+        let (permissions, operator) = permissions(&[], vec![decided(PermissionDecision::Once)]);
         let arguments = json!({"path": "x".repeat(5000)});
         let arguments = arguments.as_object().expect("an object");
         let execution = fixtures::execution("scout", 3);
@@ -315,7 +321,8 @@ mod tests {
             .await;
         assert_eq!(asked, Permitted::Yes);
         let asked = operator.asked.lock().unwrap();
-        let told = (&*asked[0].agent, asked[0].execution, &*asked[0].call, &*asked[0].tool);
+        let request = &asked[0].request;
+        let told = (&*request.agent, request.execution, &*asked[0].call, &*asked[0].tool);
         assert_eq!(told, ("scout", 3, "call 7", "files.read"));
         assert_eq!(asked[0].arguments, *arguments);
     }
@@ -324,13 +331,13 @@ mod tests {
     async fn time_stands_while_an_operator_decides() {
         struct Slow;
         impl Operator for Slow {
-            fn ask(&self, _asked: Asked) -> BoxFuture<'_, Answer> {
+            fn ask(&self, _asked: QuestionRequest) -> BoxFuture<'_, Answer> {
                 Box::pin(async { Answer::Nobody })
             }
-            fn permit(&self, _requested: PermissionRequest) -> BoxFuture<'_, Decision> {
+            fn permit(&self, _requested: PermissionRequest) -> BoxFuture<'_, PermissionAnswer> {
                 Box::pin(async {
                     tokio::time::sleep(std::time::Duration::from_secs(60)).await;
-                    Decision::Once
+                    decided(PermissionDecision::Once)
                 })
             }
         }
@@ -345,7 +352,7 @@ mod tests {
 
     #[tokio::test]
     async fn always_answers_those_that_wait() {
-        let (permissions, operator) = permissions(&[], vec![Decision::Always]);
+        let (permissions, operator) = permissions(&[], vec![decided(PermissionDecision::Always)]);
         let (one, other) = tokio::join!(
             ask(&permissions, Permission::Ask, "look"),
             ask(&permissions, Permission::Ask, "look")
@@ -368,10 +375,11 @@ mod tests {
 
     #[tokio::test]
     async fn where_nobody_is_there_the_call_waits() {
-        let (permissions, _) = permissions(&[], vec![Decision::Nobody]);
-        let Permitted::Waits(question) = ask(&permissions, Permission::Ask, "look").await else {
+        let (permissions, _) = permissions(&[], vec![PermissionAnswer::Nobody]);
+        let Permitted::Waits(request) = ask(&permissions, Permission::Ask, "look").await else {
             panic!("it waits")
         };
+        let question = request.question;
         assert_eq!(question.prompt, "may the tool `look` be called with {}?");
         assert_eq!(question.permission.map(|wanted| wanted.tool), Some("look".into()));
     }
