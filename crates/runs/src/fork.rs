@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ensemble_agents::agent::input::Answers;
-use ensemble_agents::agent::process::kill_leftovers;
 use ensemble_core::conversation::{ConversationState, Event, ForkedFrom, MessageAdded, Record, RunStarted, Start};
 use ensemble_core::executor::Clock;
 use ensemble_core::store::RunId;
@@ -14,6 +13,7 @@ use ensemble_language::data::Context;
 use ensemble_language::ensemble::AgentKind;
 use ensemble_language::loader::{Changes, changes};
 use ensemble_language::plan::Plan;
+use ensemble_process::kill_leftovers;
 
 use crate::carried::{Carried, carry_over};
 use crate::error::RunError;

@@ -19,14 +19,14 @@ use super::build_error::BuildError;
 use super::reply::{object, without_last_newline};
 use super::scope::{listens_to, scope, warn_of_missed};
 use super::{BoxFuture, Execution, Observation, Observed, Runner};
-use crate::model::{LoadScript, Model, ProfileError};
-use crate::sandbox::apart;
 use ensemble_core::operator::{Answer, Asked, Operator};
 use ensemble_core::store::RunId;
 use ensemble_core::thread::Iteration;
 use ensemble_language::data::{Failure, FailureKind, JsonMap, Question, Usage};
 use ensemble_language::ensemble::{Agent, InputSpec};
 use ensemble_language::template::{Scope, Template};
+use ensemble_models::{LoadScript, Model, ProfileError};
+use ensemble_scripts::apart;
 
 /// The maximum number of repeated questions after an answer that is not one of the choices.
 const ASKED_AT_MOST: usize = 10;

@@ -9,7 +9,6 @@ use indexmap::IndexMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use ensemble_agents::regular;
 use ensemble_core::conversation::{
     Canceller, CompletionReason, Event, ExecutionEnd, ExecutionFinished, Interruption, LaterMessage, Record, RunEnded,
     RunStarted, Start, TurnFinished, TurnStarted,
@@ -18,6 +17,7 @@ use ensemble_core::log::FORMAT;
 use ensemble_core::runner::Observation;
 use ensemble_core::thread::{Iteration, StopReason};
 use ensemble_language::data::{Context, Failure, FailureKind, JsonMap, Usage};
+use ensemble_scripts::regular_files;
 
 use super::compare::RecordedDecision;
 use super::record::{Leg, Recordings, TurnsInMemory};
@@ -87,7 +87,7 @@ fn read(path: &Path) -> Result<Saved, RunError> {
         path: path.to_owned(),
         reason,
     };
-    let text = regular::read(path, LARGEST).map_err(|error| unreadable(error.to_string()))?;
+    let text = regular_files::read(path, LARGEST).map_err(|error| unreadable(error.to_string()))?;
     serde_json::from_slice(&text).map_err(|error| {
         unreadable(format!(
             "it is neither a journal nor a saved result with a `conversation_history`: {error}"
