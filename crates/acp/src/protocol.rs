@@ -1,4 +1,6 @@
 //! The only file that uses the types of the protocol's crate: what a client asks in our words, and what it is told.
+//!
+//! Invariant: no other file uses the types of the protocol's crate.
 
 use std::path::{Path, PathBuf};
 

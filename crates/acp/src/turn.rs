@@ -1,4 +1,6 @@
 //! A prompt: the run begins or goes on with it, and the client is told until the run ends or asks for a text.
+//!
+//! Invariant: a cancelled prompt is answered at once, and as cancelled.
 
 use std::rc::Rc;
 

@@ -1,4 +1,7 @@
 //! The log of a run, as the executor uses it: every event is appended to it before anything else uses the event.
+//!
+//! Invariant: an event whose append failed has not happened. The start of a turn with one agent and the start of its execution are appended
+//! in one operation.
 
 use std::collections::BTreeSet;
 use std::error::Error;

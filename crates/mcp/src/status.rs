@@ -1,4 +1,6 @@
 //! What a client is told of a run: one document, the same for a call, a wait and a look.
+//!
+//! Invariant: it matches the schema that the tools tell.
 
 use ensemble_core::conversation::{CompletionReason, Event};
 use ensemble_core::operator::{Asked, PermissionRequest};

@@ -1,4 +1,6 @@
 //! The client of the engine, over its HTTP interface.
+//!
+//! Invariant: starting a run twice starts it once, so a request that a lost node did not answer is sent again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

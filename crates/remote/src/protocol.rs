@@ -1,4 +1,6 @@
 //! What is sent. Everything is JSON; records are lines of a journal.
+//!
+//! Invariant: a run that is copied from the engine has the records that its workflow folded.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,6 @@
 //! The fold of one run, and those who follow it.
+//!
+//! Invariant: a follower that is too slow begins again, and never slows the run down.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

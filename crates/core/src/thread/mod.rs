@@ -4,6 +4,9 @@
 //! correction. A call and its result are one record, so they stay together when messages are dropped.
 //!
 //! A [`Thread`] is a value: every change returns a new thread, and this module uses no model, clock or file.
+//!
+//! Invariant: a tool call and its result are one record, so they cannot be separated; a thread is a value, and adding to it gives a new
+//! thread.
 
 mod attachment;
 mod json;

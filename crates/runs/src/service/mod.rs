@@ -3,6 +3,8 @@
 //! A run goes on when the client that started it is gone. Any client starts, follows, answers, cancels, resumes, continues
 //! and lists runs by their ids. The logs are the only state: a service that is started again finds the same runs, and what
 //! a killed one drove is [interrupted](RunStatus::Interrupted) and can be resumed.
+//!
+//! Invariant: losing a client changes nothing in a run, and the logs are the only state.
 
 mod follow;
 mod summary;
