@@ -353,12 +353,12 @@ impl std::ops::Add for Usage {
     }
 }
 
-/// SHA-256 of a text, in hex.
-pub fn digest(text: &str) -> String {
+/// Returns the SHA-256 of a text or of bytes, in hex.
+pub fn digest(content: impl AsRef<[u8]>) -> String {
     use sha2::Digest;
     use std::fmt::Write;
     let mut hex = String::with_capacity(64);
-    for byte in sha2::Sha256::digest(text.as_bytes()) {
+    for byte in sha2::Sha256::digest(content) {
         write!(hex, "{byte:02x}").expect("memory can be written");
     }
     hex

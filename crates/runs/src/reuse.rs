@@ -27,12 +27,12 @@ pub(crate) struct Repeated {
     pub(crate) part: Option<Arc<str>>,
 }
 
-/// The results of the origin from turn `from` on, save those of agents that are `out`, and those of the execution that
+/// The results of the origin from turn `from` on, save those of executions that are `out`, and those of the execution that
 /// is repeated and of everything that followed from it.
 pub(crate) fn reusable(
     origin: &RecordedRun,
     from: u32,
-    is_out: impl Fn(&str) -> bool,
+    is_out: impl Fn(&str, u32) -> bool,
     repeated: Option<Repeated>,
 ) -> Result<Reusable, RunError> {
     let plan = &origin.prepared.plan;
@@ -49,7 +49,7 @@ pub(crate) fn reusable(
                     read = reads(plan, &state, open, &mut followed);
                 }
             }
-            Event::PartEnded(part) if part.turn >= from && !is_out(&part.agent) && part.output().is_some() => {
+            Event::PartEnded(part) if part.turn >= from && !is_out(&part.agent, part.execution) && part.output().is_some() => {
                 let key = (part.agent.clone(), part.execution);
                 let is_repeated = repeated.as_ref().is_some_and(|repeated| {
                     repeated.executed == key && repeated.part.as_ref().is_none_or(|name| *name == part.key)
@@ -58,7 +58,7 @@ pub(crate) fn reusable(
                     reuse.insert_part(with_all_iterations(part, &state));
                 }
             }
-            Event::ExecutionFinished(finished) if finished.turn >= from && !is_out(&finished.agent) => {
+            Event::ExecutionFinished(finished) if finished.turn >= from && !is_out(&finished.agent, finished.execution) => {
                 let key = (finished.agent.clone(), finished.execution);
                 if let (false, Some(read)) = (followed.contains(&key), read.get(&finished.agent)) {
                     let finished = state.finished(&finished.agent).unwrap_or(finished);

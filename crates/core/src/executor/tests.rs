@@ -77,6 +77,7 @@ pub(crate) fn started() -> Event {
         simulated: Vec::new(),
         stubs: Default::default(),
         responders: Default::default(),
+        definitions: None,
         forked_from: None,
         trace: None,
         program: String::new(),

@@ -51,6 +51,7 @@ impl Driver {
             simulated: Vec::new(),
             stubs: Default::default(),
             responders: Default::default(),
+            definitions: None,
             forked_from: None,
             trace: None,
             program: String::new(),

@@ -273,6 +273,7 @@ fn run_started(mut saved: Saved) -> RunStarted {
         simulated: Vec::new(),
         stubs: saved.stubs,
         responders: saved.responders,
+        definitions: None,
         forked_from: None,
         trace: None,
         program: String::new(),
