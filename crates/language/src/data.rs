@@ -353,12 +353,17 @@ impl std::ops::Add for Usage {
     }
 }
 
-/// Returns the SHA-256 of a text or of bytes, in hex.
-pub fn digest(content: impl AsRef<[u8]>) -> String {
+/// SHA-256 of a text, in hex.
+pub fn digest(text: &str) -> String {
+    digest_bytes(text.as_bytes())
+}
+
+/// Returns the SHA-256 of bytes, in hex.
+pub fn digest_bytes(bytes: &[u8]) -> String {
     use sha2::Digest;
     use std::fmt::Write;
     let mut hex = String::with_capacity(64);
-    for byte in sha2::Sha256::digest(content) {
+    for byte in sha2::Sha256::digest(bytes) {
         write!(hex, "{byte:02x}").expect("memory can be written");
     }
     hex

@@ -16,7 +16,7 @@ use ensemble_agents::agent::attachments::located;
 use ensemble_agents::agent::script::{Places, find_files, find_files_of_words, must_be_file};
 use ensemble_agents::model::{Override, Profiles, Resolved};
 use ensemble_core::conversation::{Event, Record};
-use ensemble_language::data::digest;
+use ensemble_language::data::{digest, digest_bytes};
 use ensemble_language::definition::{Definition, ExternalDefinitions, Part, PartKind};
 use ensemble_language::ensemble::{
     AcpProgram, Agent, AgentKind, CommandLine, Ensemble, InputSpec, Llm, McpServer, ModelChoice, Responses, Simulated,
@@ -336,7 +336,7 @@ fn digest_of_file(path: &Path) -> Option<String> {
         let changed = data.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
         return Some(digest(&format!("{} bytes, changed at {changed:?}", data.len())));
     }
-    std::fs::read(path).ok().map(digest)
+    std::fs::read(path).ok().map(|bytes| digest_bytes(&bytes))
 }
 
 /// The definitions that the records of a run contain.
