@@ -1,4 +1,6 @@
 //! Compares what happened with what is expected. Pure: a function of records, the last state and the expectations.
+//!
+//! Invariant: it is pure, and looks at nothing else once a stub is missing.
 
 use std::sync::Arc;
 

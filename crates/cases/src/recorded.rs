@@ -1,4 +1,6 @@
 //! A recorded run as a fixture: what it was given, and what its executions came to.
+//!
+//! Invariant: a record that is not that of one whole conversation is refused.
 
 use std::collections::HashMap;
 use std::path::Path;

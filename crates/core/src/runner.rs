@@ -1,6 +1,9 @@
 //! The interface for executing agents, as the executor uses it.
 //!
 //! A runner receives all data that it may use, reports its observations, and decides nothing about the conversation.
+//!
+//! Invariant: a runner receives all that it may know and decides nothing about the conversation; dropping the future of `Runner::execute`
+//! stops the execution.
 
 mod parts;
 mod records;

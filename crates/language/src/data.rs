@@ -1,4 +1,6 @@
 //! The values that agents exchange: JSON, shared where a copy would be expensive.
+//!
+//! Invariant: code that reads a context shares it and does not copy it.
 
 use std::sync::Arc;
 

@@ -1,4 +1,6 @@
 //! Runs that begin with the records of another: forks, reruns, and resumes with an edited file.
+//!
+//! Invariant: the other run stays as it is.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,4 +1,6 @@
 //! The records that a run has in common with the run that it goes on from.
+//!
+//! Invariant: they are those of the other run, in the same order.
 
 use std::sync::Arc;
 

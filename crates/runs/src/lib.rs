@@ -13,6 +13,12 @@
 //! handler, writes to no standard stream, and reads nothing of the process save through [`Host::system`] and
 //! [`Project::of_process`].
 //!
+//! - A run is a task: [`Ready::begin`] spawns it on the caller's runtime, and dropping the handle does not end it.
+//! - A subscriber has a bounded queue. Records that it has missed are read from the log; each record is delivered once. Live pieces are marked
+//!   as not committed, and a subscriber that is behind loses them.
+//! - While an operator is asked, the time limits of the run and the turn pause. While an operator decides about a tool, the time limit of the
+//!   execution pauses too.
+//!
 //! # Example
 //!
 //! `examples/front_end.rs`, a front end; run it with `cargo run -p ensemble-runs --example front_end`:

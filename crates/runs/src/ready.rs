@@ -1,4 +1,6 @@
 //! An ensemble whose agents can run, before it has a run.
+//!
+//! Invariant: nothing is written before `begin`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,4 +1,6 @@
 //! A run as its store has it: its records, its ensemble as it was, and the right to drive it.
+//!
+//! Invariant: reading a run does not change it.
 
 use std::path::Path;
 use std::sync::Arc;

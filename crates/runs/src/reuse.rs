@@ -1,4 +1,6 @@
 //! What of a recorded run need not be executed again in a run that repeats a part of it.
+//!
+//! Invariant: what followed from a repeated execution is not.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -1,4 +1,6 @@
 //! The front of the run layer: everything that begins with an ensemble or a recorded run.
+//!
+//! Invariant: a run that is driven elsewhere cannot be resumed.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

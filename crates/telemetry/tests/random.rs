@@ -57,7 +57,7 @@ impl Reporter for Folding {
 
 fn started(id: &str) -> RunStarted {
     RunStarted {
-        format: 4,
+        format: 1,
         run_id: id.into(),
         ensemble: "random".into(),
         ensemble_file: String::new(),

@@ -1,4 +1,6 @@
 //! Replay: a record answers every execution, every turn is decided again, and the first difference ends it.
+//!
+//! Invariant: a replay of an unchanged ensemble makes the recorded decisions.
 
 mod compare;
 mod record;
