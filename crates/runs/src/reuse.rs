@@ -6,12 +6,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use ensemble_core::conversation::{
-    ConversationState, Event, ExecutionEnd, ExecutionFinished, OpenTurn, PartEnded, Slot,
+    ConversationState, Event, ExecutionFinished, OpenTurn, PartEnded, Slot,
 };
 use ensemble_core::executor::execution;
 use ensemble_core::runner::Observation;
 use ensemble_core::stopwatch::Stopwatch;
-use ensemble_language::data::{JsonMap, Usage};
+use ensemble_language::data::Usage;
 use ensemble_language::ensemble::{AgentKind, Memory};
 use ensemble_language::plan::Plan;
 
@@ -136,17 +136,14 @@ fn observation(finished: &ExecutionFinished, state: &ConversationState) -> Obser
     let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
     let slot = slots.into_iter().find(|slot| slot.start.agent == finished.agent);
     let parts = slot.map_or_else(Vec::new, ended_parts);
+    let recorded = Observation::from_record(finished.clone());
     Observation {
-        result: match &finished.end {
-            ExecutionEnd::Failed(failure) => Err(failure.clone()),
-            ExecutionEnd::Succeeded(output) => Ok(output.as_object().cloned().unwrap_or_else(JsonMap::new)),
-        },
         // What its parts used is told with them.
         usage: match parts.is_empty() {
             true => slot.and_then(|slot| slot.usage),
-            false => finished.usage,
+            false => recorded.usage,
         },
-        exchange: finished.exchange.clone(),
         parts,
+        ..recorded
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ensemble_core::conversation::{Event, Record};
-use ensemble_core::store::{Durability, LogEnd, MemoryStore, RunStore as _};
+use ensemble_core::store::{Durability, LogEnd, MemoryStore, RunId, RunStore as _};
 use ensemble_language::data::Context;
 use ensemble_runs::{ForkChanges, Host, Project, ReadyFork, RunOptions, Runs};
 
@@ -270,7 +270,7 @@ async fn a_run_without_digests_says_that_they_are_not_known() {
     started.definitions = None;
     started.run_id = "older".into();
     let text = stored.ensemble().await.expect("a text");
-    let older = edited.runs.store().create(&"older".into(), &text).await.expect("it is stored");
+    let older = edited.runs.store().create(&RunId::new("older"), &text).await.expect("it is stored");
     let mut log = older.log(LogEnd::NEW, Durability::default()).await.expect("a log");
     for record in &records {
         log.append(record).await.expect("it is written");
