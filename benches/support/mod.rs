@@ -160,6 +160,7 @@ pub(crate) fn started(plan: &Plan) -> RunStarted {
         simulated: Vec::new(),
         stubs: Default::default(),
         responders: Default::default(),
+        definitions: None,
         forked_from: None,
         trace: None,
         program: "bench".to_owned(),
