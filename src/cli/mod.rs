@@ -31,6 +31,7 @@ mod fault;
 mod fork;
 mod given;
 mod graph;
+mod help;
 mod import;
 mod import_folder;
 mod in_order;
@@ -75,7 +76,7 @@ mod watchdog;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::FromArgMatches;
 
 use args::{Cli, ColorChoice, Command};
 use ensemble_reports::report::door::all_ours;
@@ -98,14 +99,14 @@ pub(crate) fn main() -> ExitCode {
     }
     #[cfg(unix)]
     signals::fail_at_the_largest_file();
-    match completing::answer(Cli::command) {
+    match completing::answer(help::build_command) {
         Ok(false) => {}
         Ok(true) if unwritten::first_error().is_some() => return exit::code(exit::FAILURE),
         Ok(true) => return exit::code(exit::SUCCESS),
         // The shell shows nothing of it.
         Err(error) => return exit::code(error.exit_code()),
     }
-    let cli = match Cli::try_parse() {
+    let cli = match parse_arguments() {
         Ok(cli) => cli,
         Err(told) => return without_command(&told),
     };
@@ -122,6 +123,13 @@ pub(crate) fn main() -> ExitCode {
     };
     surroundings.telemetry.finish(|text| surroundings.print_err(text));
     exit::code(unless_unwritten(code, &surroundings))
+}
+
+/// Parses the command line of the process.
+fn parse_arguments() -> Result<Cli, clap::Error> {
+    let mut program = help::build_command();
+    let matches = program.try_get_matches_from_mut(std::env::args_os())?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut program))
 }
 
 /// The end of a program that was asked for help or its version, or that was called in a wrong way.

@@ -253,12 +253,13 @@ fn every_command_of_the_program_stands_in_the_reference() {
     let text = read(LANGUAGE);
     let help = Workspace::new().run(["--help"]).expect_code(0).stdout;
     let commands = help
-        .split("Commands:")
+        .split("Usage:")
         .nth(1)
         .and_then(|rest| rest.split("Options:").next());
     let commands: Vec<&str> = commands
         .expect("a list of commands")
         .lines()
+        .filter_map(|line| line.strip_prefix("  ").filter(|line| !line.starts_with(' ')))
         .filter_map(|line| line.split_whitespace().next())
         .filter(|command| *command != "help")
         .collect();

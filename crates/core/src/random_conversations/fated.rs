@@ -76,6 +76,7 @@ pub fn started() -> Event {
         simulated: Vec::new(),
         stubs: Default::default(),
         responders: Default::default(),
+        definitions: None,
         forked_from: None,
         trace: None,
         program: String::new(),

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::conversation::Record;
-use crate::log::{FORMAT, RunLog};
+use crate::log::RunLog;
 use crate::runner::BoxFuture;
 
 pub use crate::log::ReadError;
@@ -136,16 +136,11 @@ pub trait Lease: Send + Sync {}
 pub struct LogEnd {
     /// The position, in the unit of the store: bytes for files, records for memory.
     pub position: u64,
-    /// The version of the log's format.
-    pub format: u32,
 }
 
 impl LogEnd {
     /// The beginning of a new log.
-    pub const NEW: Self = Self {
-        position: 0,
-        format: FORMAT,
-    };
+    pub const NEW: Self = Self { position: 0 };
 }
 
 /// Reads the records of a log in order, each once.

@@ -13,7 +13,6 @@ mod json;
 mod live_output;
 mod reasoning;
 mod remembered;
-mod saved;
 #[cfg(test)]
 mod tests;
 mod tool_call;
@@ -24,7 +23,6 @@ pub use json::ThreadError;
 pub use live_output::{ExecutionRef, LiveOutput, LiveUpdate, NoLiveOutput};
 pub use reasoning::Reasoning;
 pub use remembered::{REJECTED, TASK, UNKNOWN_FATE, remembered};
-pub use saved::exchange;
 pub use tool_call::{INTERRUPTED, ToolCall, ToolEnd};
 
 use chrono::{DateTime, Utc};
@@ -88,7 +86,7 @@ pub struct Iteration {
     /// The tools that the reply called, each with its result or error.
     #[serde(default)]
     pub tool_calls: Vec<ToolCall>,
-    /// When the request was sent; early versions of journals do not contain this.
+    /// When the request was sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<DateTime<Utc>>,
     /// When the reply and the tool results were complete; `None` while the iteration is in progress.

@@ -48,7 +48,7 @@ use crate::ensemble::{Ensemble, Profile};
 use crate::fix::Fix;
 use crate::source::{At, Part, Route, Source, Span};
 
-pub use changes::{Changes, changes};
+pub use changes::{Changes, Side, changes, meaning};
 pub use decode::{Answers, Level, ReportFormat, Settings};
 pub use document::{Document, MAX_BYTES};
 pub(crate) use edits::{Found, Removed, find, is_flow, parts, removed};

@@ -32,7 +32,7 @@ use record::Recordings;
 use recorded::{RecordedRunner, Recording};
 
 pub use record::Progress;
-pub use saved::saved_records;
+pub use saved::SavedRecords;
 
 /// A record of a run, in whatever form.
 pub enum RunRecord {
@@ -208,13 +208,13 @@ impl Runs {
                 (recordings, prepared)
             }
             RunRecord::Result(path) => {
-                let (recordings, name) = saved::saved_result(&path)?;
-                let prepared = match (edited, name) {
+                let saved = SavedRecords::read(&path)?;
+                let prepared = match (edited, saved.ensemble.clone()) {
                     (Some(prepared), _) => prepared,
                     (None, Some(name)) => prepare(&self.file(&name)?, project)?,
                     (None, None) => return Err(RunError::NoEnsemble),
                 };
-                (recordings, prepared)
+                (Recordings::from_saved(saved).await?, prepared)
             }
         };
         if !by_own_text {
