@@ -16,7 +16,6 @@ use serde_json::{Value, json};
 use self::answers::Injected;
 use self::responder::Responder;
 use super::build_error::BuildError;
-use super::reply::{object, without_last_newline};
 use super::scope::{listens_to, scope, warn_of_missed};
 use super::{BoxFuture, Execution, Observation, Observed, Runner};
 use crate::model::{LoadScript, Model, ProfileError};
@@ -24,7 +23,9 @@ use crate::sandbox::apart;
 use ensemble_core::operator::{Answer, Asked, Operator};
 use ensemble_core::store::RunId;
 use ensemble_core::thread::Iteration;
-use ensemble_language::data::{Failure, FailureKind, JsonMap, Question, Usage};
+use ensemble_language::data::{
+    Failure, FailureKind, JsonMap, Question, Usage, output_from_text, output_from_value,
+};
 use ensemble_language::ensemble::{Agent, InputSpec};
 use ensemble_language::template::{Scope, Template};
 
@@ -183,10 +184,9 @@ impl InputRunner {
             other => other,
         };
         let chosen = match &answer {
-            Value::String(text) => choice(text, &self.choices, by).map(|text| text_output(&text)),
+            Value::String(text) => choice(text, &self.choices, by).map(|text| output_from_text(&text)),
             _ if !self.choices.is_empty() => None,
-            Value::Object(map) => Some(map.clone()),
-            other => Some(response(other.clone())),
+            other => Some(output_from_value(other.clone())),
         };
         match chosen {
             Some(output) => End::Output(output),
@@ -242,15 +242,6 @@ fn choice(answer: &str, choices: &[String], by: By) -> Option<String> {
     };
     let numbered = if by == By::Person { number() } else { None };
     named.or(numbered).cloned()
-}
-
-/// A text that contains a JSON object becomes this object.
-fn text_output(text: &str) -> JsonMap {
-    object(text).unwrap_or_else(|| response(without_last_newline(text).into()))
-}
-
-fn response(value: Value) -> JsonMap {
-    JsonMap::from_iter([("response".to_owned(), value)])
 }
 
 #[cfg(test)]

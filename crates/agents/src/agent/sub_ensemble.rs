@@ -8,7 +8,7 @@ use super::inner_inputs::InnerInputs;
 use super::tool::TASKS;
 use super::{BoxFuture, Execution, Observation, Observed, Runner};
 use ensemble_core::conversation::{CompletionReason, ConversationState};
-use ensemble_language::data::{Context, Failure, FailureKind, JsonMap, Usage};
+use ensemble_language::data::{Context, Failure, FailureKind, JsonMap, Usage, output_from_value};
 
 /// The keys of the inner context that hold the dependencies and the request of the agent.
 const INPUT_KEYS: [&str; 2] = ["dependencies", "request"];
@@ -156,10 +156,7 @@ fn result_of(state: &ConversationState) -> JsonMap {
     let Some(result) = state.run_value() else {
         return final_state(state);
     };
-    match Arc::unwrap_or_clone(result.value) {
-        Value::Object(map) => map,
-        other => JsonMap::from_iter([("response".to_owned(), other)]),
-    }
+    output_from_value(Arc::unwrap_or_clone(result.value))
 }
 
 /// The final context of the inner conversation, without dependencies and request if they are unchanged.

@@ -8,10 +8,7 @@ use crate::agent::reply::checked;
 use crate::agent::schema::Schema;
 use crate::agent::{Observation, Observed};
 use ensemble_core::thread::{Attachment, ToolEnd};
-use ensemble_language::data::JsonMap;
-
-/// The key of an output that holds a plain text.
-const RESPONSE: &str = "response";
+use ensemble_language::data::{JsonMap, RESPONSE};
 
 /// The end of a tool call with the files of its result.
 #[derive(Debug)]
