@@ -107,7 +107,7 @@ mod tests {
     fn read(bytes: &[u8]) -> (Result<JsonMap, Failure>, Vec<String>) {
         let notes = Notes::default();
         let output = from_bytes(bytes, &notes);
-        (output, notes.take().warnings)
+        (output, notes.take_all().warnings)
     }
 
     fn quiet(text: &str) -> Value {
