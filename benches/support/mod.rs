@@ -148,7 +148,7 @@ pub(crate) fn run(plan: &Arc<Plan>, runners: Vec<Arc<dyn Runner>>) -> Ran {
 pub(crate) fn started(plan: &Plan) -> RunStarted {
     RunStarted {
         format: FORMAT,
-        run_id: "20261121-120000-abcd".into(),
+        run_id: "abcd-20261121-120000000".into(),
         ensemble: plan.ensemble().name.clone(),
         ensemble_file: "bench.yaml".to_owned(),
         ensemble_digest: "0".repeat(64),
@@ -160,6 +160,7 @@ pub(crate) fn started(plan: &Plan) -> RunStarted {
         simulated: Vec::new(),
         stubs: Default::default(),
         responders: Default::default(),
+        definitions: None,
         forked_from: None,
         trace: None,
         program: "bench".to_owned(),

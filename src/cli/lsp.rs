@@ -12,7 +12,7 @@ use ensemble_cases::suite::Suite;
 use ensemble_language::diagnostic::Diagnostic;
 use ensemble_language::ensemble::Ensemble;
 use ensemble_language::source::Source;
-use ensemble_lsp::analysis::findings::Checks;
+use ensemble_ide::analysis::findings::Checks;
 use ensemble_lsp::server::{End, Services, serve};
 use ensemble_reports::report::graph::{ascii, dot, mermaid, svg};
 use ensemble_runs::{Host, Project, Runs};

@@ -1,4 +1,6 @@
 //! Stubs in the place of agents: runners that give what a test file, or a recorded run, says.
+//!
+//! Invariant: an execution for which nothing was prepared is noted, and never replaced by a guess.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

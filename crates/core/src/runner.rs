@@ -1,6 +1,9 @@
 //! The interface for executing agents, as the executor uses it.
 //!
 //! A runner receives all data that it may use, reports its observations, and decides nothing about the conversation.
+//!
+//! Invariant: a runner receives all that it may know and decides nothing about the conversation; dropping the future of `Runner::execute`
+//! stops the execution.
 
 mod parts;
 mod records;
@@ -11,7 +14,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::conversation::{EnforcedSandbox, Interruption, PartEnded};
+use crate::conversation::{EnforcedSandbox, ExecutionFinished, Interruption, PartEnded};
 use crate::stopwatch::Stopwatch;
 use crate::thread::{Iteration, Thread};
 use ensemble_language::data::{Context, Failure, FailureKind, JsonMap, Question, Remaining, Request, Usage};
@@ -233,24 +236,46 @@ impl Notes {
     }
 }
 
-impl Observed {
-    /// The attempt succeeded with this output, without usage.
-    pub fn success(output: JsonMap) -> Self {
-        Self::Finished(Observation {
-            result: Ok(output),
+impl Observation {
+    /// Returns an attempt with this result, without a model and without parts.
+    pub fn from_result(result: Result<JsonMap, Failure>) -> Self {
+        Self {
+            result,
             usage: None,
             exchange: Vec::new(),
             parts: Vec::new(),
-        })
+        }
+    }
+
+    /// Returns the result that the record of the end of an execution contains. Earlier records contain the parts, the usage of
+    /// earlier attempts and what was recorded while the execution ran.
+    pub fn from_record(finished: ExecutionFinished) -> Self {
+        Self {
+            usage: finished.usage,
+            exchange: finished.exchange,
+            ..Self::from_result(finished.end.into_result())
+        }
+    }
+
+    /// Returns the same result without the exchange between agent and model, except for the reason why the model stopped.
+    #[must_use]
+    pub fn without_exchange(self) -> Self {
+        let last = self.exchange.last().and_then(Iteration::stop_reason);
+        Self {
+            exchange: last.map(Iteration::stopped_for).into_iter().collect(),
+            ..self
+        }
+    }
+}
+
+impl Observed {
+    /// The attempt succeeded with this output, without usage.
+    pub fn success(output: JsonMap) -> Self {
+        Self::Finished(Observation::from_result(Ok(output)))
     }
 
     /// The attempt failed, without usage.
     pub fn failure(kind: FailureKind, error: impl Into<String>) -> Self {
-        Self::Finished(Observation {
-            result: Err(Failure::new(kind, error)),
-            usage: None,
-            exchange: Vec::new(),
-            parts: Vec::new(),
-        })
+        Self::Finished(Observation::from_result(Err(Failure::new(kind, error))))
     }
 }

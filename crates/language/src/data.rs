@@ -1,4 +1,6 @@
 //! The values that agents exchange: JSON, shared where a copy would be expensive.
+//!
+//! Invariant: code that reads a context shares it and does not copy it.
 
 use std::sync::Arc;
 
@@ -355,10 +357,15 @@ impl std::ops::Add for Usage {
 
 /// SHA-256 of a text, in hex.
 pub fn digest(text: &str) -> String {
+    digest_bytes(text.as_bytes())
+}
+
+/// Returns the SHA-256 of bytes, in hex.
+pub fn digest_bytes(bytes: &[u8]) -> String {
     use sha2::Digest;
     use std::fmt::Write;
     let mut hex = String::with_capacity(64);
-    for byte in sha2::Sha256::digest(text.as_bytes()) {
+    for byte in sha2::Sha256::digest(bytes) {
         write!(hex, "{byte:02x}").expect("memory can be written");
     }
     hex

@@ -4,6 +4,8 @@
 //! the edit is the only one that can be meant and no run becomes another one by it: the file is refused without it, or
 //! what it removes has no effect. Names that people choose (agents, inputs, profiles) can be mistaken for each other, so
 //! writing another one is never safe.
+//!
+//! Invariant: edits that overlap are never applied together.
 
 use std::sync::Arc;
 

@@ -2,6 +2,8 @@
 //!
 //! A text is examined again after each round, because a fix can disclose other findings. Fixes that make a text worse are
 //! not applied: it must be YAML afterwards if it was YAML before, and must have no new error.
+//!
+//! Invariant: a text never becomes worse: it stays YAML, stays an ensemble, and has no new error.
 
 use std::collections::BTreeMap;
 

@@ -3,6 +3,8 @@
 //! The new text is written beside the file and takes its place by a rename, so that an interruption leaves either text. A link
 //! stays a link, and the permissions stay. Of several files all are replaced or none, except where the process is killed between
 //! two renames.
+//!
+//! Invariant: a file whose text is not the expected one stays, and so do the others then; an interruption leaves either text of a file.
 
 #![expect(clippy::disallowed_methods, reason = "files of the user are written here")]
 

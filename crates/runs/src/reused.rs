@@ -1,5 +1,7 @@
 //! Results of one run taken over into another: for the same agent, the same execution and the same digest of what
 //! it read, never by position.
+//!
+//! Invariant: a result is found by agent, execution and what was read, never by position.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

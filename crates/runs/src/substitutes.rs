@@ -1,4 +1,6 @@
 //! Texts in the place of agents, and models in the place of people, for one run and those inside it.
+//!
+//! Invariant: the start of the run records them, and a name that no agent has is an error.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -5,8 +5,8 @@ use crate::cli::args::{OutputForm, RunsDiffArgs};
 use crate::cli::error::CliError;
 use crate::cli::exit;
 use crate::cli::surroundings::Surroundings;
+use ensemble_history::story::{Side, compare};
 use ensemble_reports::report::story::{Named, comparison, comparison_document};
-use ensemble_reports::story::{Side, compare};
 
 /// `ensemble runs diff`.
 pub(super) async fn diff(args: &RunsDiffArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
@@ -35,6 +35,7 @@ impl Opened {
         Named {
             given,
             story: &self.story,
+            state: self.state(),
         }
     }
 }

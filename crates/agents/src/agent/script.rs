@@ -176,6 +176,44 @@ pub fn resolve(script: &str, places: &Places) -> Result<Resolved, Unavailable> {
     }
 }
 
+/// Returns the script files that `script` names: the file that is run, and further words that are files with the extension
+/// of a script. A program on PATH is none of them.
+pub fn find_files(script: &str, places: &Places) -> Vec<PathBuf> {
+    let script = script.trim();
+    if let Some(file) = places.find(script) {
+        return vec![file];
+    }
+    let words = shlex::split(script).filter(|_| !needs_shell(script, places));
+    let words = words.unwrap_or_else(|| {
+        let is_shell = |character: char| character.is_whitespace() || "|&;<>()\"'`".contains(character);
+        script.split(is_shell).map(str::to_owned).collect()
+    });
+    find_files_of_words(&words, places)
+}
+
+/// Returns the script files among the words of a command line, as [`find_files`] does.
+pub fn find_files_of_words(words: &[String], places: &Places) -> Vec<PathBuf> {
+    let Some((program, arguments)) = words.split_first() else {
+        return Vec::new();
+    };
+    let is_script = |path: &PathBuf| Kind::of(path) != Kind::Program && path.is_file();
+    let program = places.find(program).into_iter();
+    let arguments = arguments.iter().map(|word| places.project_root.join(word));
+    let mut files: Vec<PathBuf> = Vec::new();
+    for file in program.chain(arguments.filter(is_script)) {
+        if !files.contains(&file) {
+            files.push(file);
+        }
+    }
+    files
+}
+
+/// Returns whether `script` must be a file, and is no program on PATH.
+pub fn must_be_file(script: &str) -> bool {
+    let first = script.split_whitespace().next().unwrap_or_default();
+    is_path(first) && !script.contains(|character| SHELL_SYNTAX.contains(character))
+}
+
 /// Finds the program of a command line that is already split into words.
 pub fn resolve_words(words: &[String], places: &Places) -> Result<Resolved, Unavailable> {
     match words {

@@ -114,10 +114,7 @@ pub(super) fn finished(
     left: Left,
 ) -> ExecutionFinished {
     let slot = slot(state, agent);
-    let end = match observation.result {
-        Ok(output) => ExecutionEnd::Succeeded(Arc::new(output.into())),
-        Err(failure) => ExecutionEnd::Failed(failure),
-    };
+    let end = ExecutionEnd::from_result(observation.result);
     ExecutionFinished {
         turn: state.turn_count() + 1,
         agent: plan.name(agent).clone(),

@@ -6,9 +6,9 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::Executor;
-use super::tests::{Frozen, started};
 use crate::conversation::{Canceller, ConversationState, Interruption, Record};
 use crate::log::{Logged, RunLog, SyncPoint};
+use crate::random_conversations::{Frozen, started};
 use crate::reporter::Silent;
 use crate::runner::{BoxFuture, Execution, Notes, Observed, Runner};
 use crate::thread::{Iteration, Message, Role, ToolCall, ToolEnd};

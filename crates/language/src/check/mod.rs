@@ -3,6 +3,11 @@
 //! Checks are pure functions. [`check`] examines only the typed ensemble; [`check_around`] also uses what the caller
 //! knows about other files; [`Text`] examines the text. **Invariant:** an error means that no run is possible as
 //! written; anything that is only suspicious is a warning or a hint.
+//!
+//! What can be known about a valid ensemble before it runs; one file for each check. `check/graph.rs` is the graph that several checks
+//! share: which agent listens to which, with conditions parsed and not compiled. Code that implements `check::Around` supplies what is
+//! outside the file (configuration, scripts); no check opens a file. `check/allow.rs` runs last and removes the findings that a comment in
+//! the file allows. After it, `check/secrets.rs` replaces secrets in messages with stars.
 
 mod allow;
 mod bounds;

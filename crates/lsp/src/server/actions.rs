@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use super::capabilities::{Client, FIX_ALL};
 use super::documents::Document;
 use super::{Services, shown};
-use crate::analysis::findings::Place;
-use crate::analysis::fixes;
+use ensemble_ide::analysis::findings::Place;
+use ensemble_ide::analysis::fixes;
 
 /// The actions for a range of a text: a fix for each finding that has one, and one for all safe ones.
 pub(super) fn actions(

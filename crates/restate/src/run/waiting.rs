@@ -68,8 +68,7 @@ impl Drive<'_> {
         }
         self.log.commit([Event::RunResumed(RunResumed {
             program: env!("CARGO_PKG_VERSION").to_owned(),
-            again: Vec::new(),
-            trace: None,
+            ..RunResumed::default()
         })]);
     }
 
@@ -104,7 +103,7 @@ impl Drive<'_> {
         Event::RunResumed(RunResumed {
             program: env!("CARGO_PKG_VERSION").to_owned(),
             again: again(&self.prepared, self.log.state()),
-            trace: None,
+            ..RunResumed::default()
         })
     }
 

@@ -1,4 +1,6 @@
 //! Replay: a record answers every execution, every turn is decided again, and the first difference ends it.
+//!
+//! Invariant: a replay of an unchanged ensemble makes the recorded decisions.
 
 mod compare;
 mod record;
@@ -30,7 +32,7 @@ use record::Recordings;
 use recorded::{RecordedRunner, Recording};
 
 pub use record::Progress;
-pub use saved::saved_records;
+pub use saved::SavedRecords;
 
 /// A record of a run, in whatever form.
 pub enum RunRecord {
@@ -206,13 +208,13 @@ impl Runs {
                 (recordings, prepared)
             }
             RunRecord::Result(path) => {
-                let (recordings, name) = saved::saved_result(&path)?;
-                let prepared = match (edited, name) {
+                let saved = SavedRecords::read(&path)?;
+                let prepared = match (edited, saved.ensemble.clone()) {
                     (Some(prepared), _) => prepared,
                     (None, Some(name)) => prepare(&self.file(&name)?, project)?,
                     (None, None) => return Err(RunError::NoEnsemble),
                 };
-                (recordings, prepared)
+                (Recordings::from_saved(saved).await?, prepared)
             }
         };
         if !by_own_text {

@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use ensemble_ide::analysis::View;
+use ensemble_ide::analysis::files::{is_shared_script, list_tests_of};
+use ensemble_ide::analysis::findings::{Kind, Place};
+use ensemble_ide::analysis::names::{self, Named};
+use ensemble_ide::analysis::rename::{self, Renamed};
 use ensemble_language::design::{self, Command};
 use ensemble_language::loader::load;
 use ensemble_language::source::{Source, Span};
-use ensemble_lsp::analysis::View;
-use ensemble_lsp::analysis::findings::{Kind, Place};
-use ensemble_lsp::analysis::names::{self, Named};
-use ensemble_lsp::analysis::rename::{self, Renamed};
-use ensemble_lsp::server::{is_shared, tests_of};
 use ensemble_runs::project::{Project, read_source};
 use serde_json::{Value, json};
 
@@ -81,8 +81,8 @@ fn rename(app: &App, path: &Path, text: &Arc<str>, wanted: &Value) -> Result<Val
     let view = View::of(text, place.folder(), ensemble, Kind::Ensemble);
     let definition = names::definition(&view, Named::Agent, agent);
     let at = definition.ok_or_else(|| Failure::wrong(format!("there is no agent `{agent}`")))?;
-    let shared = |script: &Path| is_shared(script, &absolute) || !project.holds(script);
-    let tests = tests_of(&absolute).into_iter();
+    let shared = |script: &Path| is_shared_script(script, &absolute) || !project.holds(script);
+    let tests = list_tests_of(&absolute).into_iter();
     let tests = tests.filter_map(|(path, text)| Some((path.strip_prefix(&project.folder).ok()?.to_owned(), text)));
     let renamed = rename::rename(&view, at.start, name, &shared, tests.collect()).map_err(Failure::wrong)?;
     let units = Units::of(text);

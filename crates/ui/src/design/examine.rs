@@ -4,7 +4,7 @@ use ensemble_language::diagnostic::Diagnostic;
 use ensemble_language::fix::{Applicability, Fix};
 use ensemble_language::loader::load;
 use ensemble_language::source::Source;
-use ensemble_lsp::analysis::findings::Place;
+use ensemble_ide::analysis::findings::Place;
 use ensemble_reports::report::graph::{STYLE, svg};
 use serde_json::{Value, json};
 

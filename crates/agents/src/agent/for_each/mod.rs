@@ -400,10 +400,5 @@ impl<'a> Performing<'a> {
 }
 
 fn finished(result: Result<JsonMap, Failure>) -> Observed {
-    Observed::Finished(Observation {
-        result,
-        usage: None,
-        exchange: Vec::new(),
-        parts: Vec::new(),
-    })
+    Observed::Finished(Observation::from_result(result))
 }

@@ -29,7 +29,7 @@ use ensemble_language::plan::{AgentId, Edge, EdgeId, Plan};
 pub use turn::{OpenExecution, OpenTurn, Slot};
 
 /// The key of an output with which an agent requests executions of other agents.
-pub(crate) const AGENT_REQUESTS: &str = "agent_requests";
+pub const AGENT_REQUESTS: &str = "agent_requests";
 
 /// The state of one agent.
 #[derive(Debug, Clone, Default)]
