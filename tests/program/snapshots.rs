@@ -147,6 +147,22 @@ fn a_run_that_waits_for_answers() {
             &["resume", "@question", "--answer", "ok=no"],
         ],
     );
+    Project::with_run("question").expect(
+        "question",
+        "answered",
+        &[
+            &[
+                "resume",
+                "@question",
+                "--answer",
+                "approve=approve",
+                "--answer",
+                "ok=yes",
+            ],
+            &["runs", "show", "@question"],
+            &["runs", "list"],
+        ],
+    );
 }
 
 #[test]
@@ -359,7 +375,7 @@ fn other_commands() {
             &["init", "fresh"],
         ],
     );
-    project.expect(
+    Project::without_runs().expect(
         "commands",
         "refusals",
         &[
