@@ -1,42 +1,27 @@
-//! What a command comes to: the value that the text must have afterwards, and the steps that lead to it.
+//! The plan of a command: the value that the text must have afterwards, and the edits that lead to it.
 
 use serde_json::{Map, Value, json};
 
 use super::Command;
 use super::sketch::KINDS;
-use crate::source::Route;
+use crate::source::{Route, Step};
+use crate::yaml::edit::{RouteEdit, Style, spell_flow};
 
-/// What a command comes to.
-pub(super) struct Wish {
-    /// What is done, in words that follow `cannot`.
+/// The plan of a command.
+pub(super) struct EditPlan {
+    /// The effect, in words that follow `cannot`.
     pub(super) title: String,
     /// The value of the new text.
     pub(super) after: Value,
-    /// The steps, each in the text that the one before leaves.
-    pub(super) steps: Vec<Step>,
+    /// The edits, each in the text that the one before leaves.
+    pub(super) edits: Vec<RouteEdit>,
 }
 
-/// A change of one place of a text.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Step {
-    /// Adds an item behind the last one of a list.
-    Append(Route, Value),
-    /// Adds a key behind the last one of a map.
-    Add(Route, String, Value),
-    /// Removes an item or a key.
-    Remove(Route),
-    /// Writes another text in the place of a scalar, in its style.
-    Rewrite(Route, String),
-    /// Writes another value in the place of one.
-    Replace(Route, Value),
-    /// Writes another key.
-    Rekey(Route, String),
-}
-
-pub(super) fn of(command: &Command, before: &Value) -> Result<Wish, String> {
+/// Plans a command for a text with this value.
+pub(super) fn plan_edit(command: &Command, before: &Value) -> Result<EditPlan, String> {
     let mut draft = Draft {
         after: before.clone(),
-        steps: Vec::new(),
+        edits: Vec::new(),
     };
     let title = match command {
         Command::AddAgent {
@@ -88,10 +73,10 @@ pub(super) fn of(command: &Command, before: &Value) -> Result<Wish, String> {
             format!("make `{agent}` no longer listen to `{to}`")
         }
     };
-    Ok(Wish {
+    Ok(EditPlan {
         title,
         after: draft.after,
-        steps: draft.steps,
+        edits: draft.edits,
     })
 }
 
@@ -106,7 +91,7 @@ const LISTS: [&str; 2] = ["depends_on", "dependencies"];
 
 struct Draft {
     after: Value,
-    steps: Vec<Step>,
+    edits: Vec<RouteEdit>,
 }
 
 impl Draft {
@@ -173,7 +158,8 @@ impl Draft {
             None => {
                 let agents = json!([agent]);
                 root.insert("agents".to_owned(), agents.clone());
-                self.steps.push(Step::Add(Route::root(), "agents".to_owned(), agents));
+                self.edits
+                    .push(RouteEdit::AddKey(Route::root(), "agents".to_owned(), agents));
             }
             Some(agents @ (Value::Array(_) | Value::Null)) => {
                 if agents.is_null() {
@@ -183,7 +169,8 @@ impl Draft {
                     .as_array_mut()
                     .into_iter()
                     .for_each(|agents| agents.push(agent.clone()));
-                self.steps.push(Step::Append(Route::root().key("agents"), agent));
+                self.edits
+                    .push(RouteEdit::AppendItems(Route::root().key("agents"), vec![agent]));
             }
             Some(_) => return Err("`agents` is not a list".to_owned()),
         }
@@ -251,11 +238,12 @@ impl Draft {
         match (item.is_object(), item.get("condition").is_some(), condition) {
             (true, true, Some(new)) => {
                 self.item_mut(&place)["condition"] = new.into();
-                self.steps.push(Step::Rewrite(route.key("condition"), new.to_owned()));
+                self.edits.push(RouteEdit::Rewrite(route.key("condition"), new.into()));
             }
             (true, false, Some(new)) => {
                 self.item_mut(&place)["condition"] = new.into();
-                self.steps.push(Step::Add(route, "condition".to_owned(), new.into()));
+                self.edits
+                    .push(RouteEdit::AddKey(route, "condition".to_owned(), new.into()));
             }
             (true, true, None) => self.remove(&route.key("condition")),
             (_, _, None) => return Err(format!("`{agent}` listens to `{to}` without a condition")),
@@ -279,11 +267,11 @@ impl Draft {
             (true, Some(_), true) => self.remove(&route.key(key)),
             (true, Some(_), false) => {
                 self.item_mut(&place)[key] = value.clone();
-                self.steps.push(Step::Replace(route.key(key), value.clone()));
+                self.edits.push(replace(route.key(key), value));
             }
             (true, None, _) => {
                 self.item_mut(&place)[key] = value.clone();
-                self.steps.push(Step::Add(route, key.to_owned(), value.clone()));
+                self.edits.push(RouteEdit::AddKey(route, key.to_owned(), value.clone()));
             }
             (false, _, _) => {
                 let mut new = dependency(to, None, false);
@@ -306,12 +294,14 @@ impl Draft {
                     entries.insert("dependencies".to_owned(), json!([new]));
                 }
                 let list = Route::root().key("agents").index(place.agent);
-                self.steps.push(Step::Replace(place.route(), new));
-                self.steps
-                    .push(Step::Rekey(list.key("depends_on"), "dependencies".to_owned()));
+                self.edits.push(replace(place.route(), &new));
+                self.edits.push(RouteEdit::WriteText(
+                    list.key("depends_on").as_key(),
+                    "dependencies".to_owned(),
+                ));
             } else {
                 *self.item_mut(place) = new.clone();
-                self.steps.push(Step::Replace(place.route(), new));
+                self.edits.push(replace(place.route(), &new));
             }
             return;
         }
@@ -355,18 +345,18 @@ impl Draft {
 
     /// Removes what is at the route, and each key of which nothing is left by that.
     fn remove(&mut self, route: &Route) {
-        self.steps.push(Step::Remove(route.clone()));
+        self.edits.push(RouteEdit::Remove(route.clone()));
         let mut route = route.clone();
         while let Some(last) = route.0.pop() {
             let Some(parent) = at_route(&mut self.after, &route) else {
                 return;
             };
             let is_empty = match (parent, last) {
-                (Value::Object(entries), crate::source::Step::Key(key)) => {
+                (Value::Object(entries), Step::Key(key)) => {
                     entries.remove(&*key);
                     entries.is_empty()
                 }
-                (Value::Array(items), crate::source::Step::Index(at)) if at < items.len() => {
+                (Value::Array(items), Step::Index(at)) if at < items.len() => {
                     items.remove(at);
                     items.is_empty()
                 }
@@ -387,12 +377,12 @@ impl Draft {
         match entries.get_mut(list) {
             Some(Value::Array(items)) => {
                 items.push(item.clone());
-                self.steps.push(Step::Append(route.key(list), item));
+                self.edits.push(RouteEdit::AppendItems(route.key(list), vec![item]));
             }
             _ => {
                 let items = json!([item]);
                 entries.insert(list.to_owned(), items.clone());
-                self.steps.push(Step::Add(route, list.to_owned(), items));
+                self.edits.push(RouteEdit::AddKey(route, list.to_owned(), items));
             }
         }
     }
@@ -408,10 +398,15 @@ impl Place {
     }
 }
 
+/// Writes another value instead of the one at the route.
+fn replace(route: Route, value: &Value) -> RouteEdit {
+    RouteEdit::WriteYaml(route.value(), spell_flow(value, Style::Flow))
+}
+
 fn at_route<'v>(value: &'v mut Value, route: &Route) -> Option<&'v mut Value> {
     route.0.iter().try_fold(value, |value, step| match step {
-        crate::source::Step::Key(key) => value.get_mut(&**key),
-        crate::source::Step::Index(at) => value.get_mut(*at),
+        Step::Key(key) => value.get_mut(&**key),
+        Step::Index(at) => value.get_mut(*at),
     })
 }
 

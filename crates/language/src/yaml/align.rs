@@ -7,7 +7,7 @@ use crate::source::Span;
 
 /// The style of a scalar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Style {
+pub(crate) enum Style {
     Plain,
     Single,
     Double,
@@ -15,7 +15,7 @@ pub(super) enum Style {
 }
 
 /// The bytes of `range` of `text`, which is written at `span` of `source`.
-pub(super) fn source_span(source: &str, span: Span, style: Style, text: &str, range: Span) -> Span {
+pub(crate) fn source_span(source: &str, span: Span, style: Style, text: &str, range: Span) -> Span {
     let raw = &source[span.start..span.end];
     let start = text.floor_char_boundary(range.start.min(text.len()));
     let end = text.floor_char_boundary(range.end.min(text.len())).max(start);

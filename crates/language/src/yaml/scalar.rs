@@ -3,7 +3,7 @@
 use super::document::ScalarValue;
 
 /// The meaning of a plain scalar.
-pub(super) fn plain(text: &str) -> ScalarValue {
+pub(crate) fn plain(text: &str) -> ScalarValue {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return ScalarValue::Null,
         "true" | "True" | "TRUE" => return ScalarValue::Bool(true),

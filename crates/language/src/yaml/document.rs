@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use super::align::{self, Style};
+use super::comments::is_directive;
 use crate::source::{At, Part, Route, Source, Span, Step};
 
 /// The maximum size of a text, in bytes.
@@ -20,7 +21,7 @@ pub const MAX_NODES: u64 = 1_000_000;
 pub struct Document {
     source: Source,
     root: Arc<Node>,
-    allowances: Arc<[Span]>,
+    comments: Arc<[Span]>,
 }
 
 /// A value and its position.
@@ -31,9 +32,9 @@ pub struct Node {
     /// The kind of value.
     pub content: Content,
     /// The number of values below this one, including this one and aliases.
-    pub(super) weight: u64,
+    pub(crate) weight: u64,
     /// The number of levels below this one, including this one; 1 for a scalar.
-    pub(super) height: u32,
+    pub(crate) height: u32,
 }
 
 /// The three kinds of value.
@@ -64,7 +65,7 @@ pub struct Scalar {
     /// The value without quotes, escapes and indentation.
     pub text: Arc<str>,
     /// The style.
-    pub(super) style: Style,
+    pub(crate) style: Style,
     /// The meaning according to YAML's core schema.
     pub value: ScalarValue,
 }
@@ -87,11 +88,11 @@ pub enum ScalarValue {
 }
 
 impl Document {
-    pub(super) fn new(source: Source, root: Arc<Node>, allowances: Vec<Span>) -> Self {
+    pub(crate) fn new(source: Source, root: Arc<Node>, comments: Vec<Span>) -> Self {
         Self {
             source,
             root,
-            allowances: allowances.into(),
+            comments: comments.into(),
         }
     }
 
@@ -100,9 +101,17 @@ impl Document {
         &self.source
     }
 
+    /// The comments in the order of the text, without blanks at their ends.
+    pub fn comments(&self) -> &[Span] {
+        &self.comments
+    }
+
     /// The comments that begin with `ensemble: allow`, in the order of the text.
-    pub fn allowances(&self) -> &[Span] {
-        &self.allowances
+    pub fn allowances(&self) -> impl Iterator<Item = &Span> {
+        let text = self.source.text();
+        self.comments
+            .iter()
+            .filter(|span| is_directive(&text[span.start..span.end]))
     }
 
     /// The tree.
@@ -116,7 +125,7 @@ impl Document {
     }
 
     /// The same text with another tree.
-    pub(super) fn with_root(self, root: Arc<Node>) -> Self {
+    pub(crate) fn with_root(self, root: Arc<Node>) -> Self {
         Self { root, ..self }
     }
 
