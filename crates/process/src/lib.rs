@@ -51,7 +51,7 @@ pub use self::tail::KEPT as STDERR_KEPT;
 use self::tail::Tail;
 pub use self::watchdog::{Watchdog, run_watchdog};
 use crate::room::Place;
-use ensemble_core::runner::{Execution, Notes, Observation, Observed};
+use ensemble_core::runner::{AttemptOutcome, AttemptResult, Execution, Notes};
 use ensemble_core::trace;
 use ensemble_language::data::{Failure, FailureKind, JsonMap};
 
@@ -89,8 +89,8 @@ pub struct Bounds {
 /// Runs the program in `folder`, within the bounds, and reads its output.
 ///
 /// Dropping the future kills the program and all of its process group at once.
-pub async fn run(invocation: &Invocation, folder: &Path, bounds: &Bounds, execution: &Execution) -> Observed {
-    let observed = Observed::Finished(Observation {
+pub async fn run(invocation: &Invocation, folder: &Path, bounds: &Bounds, execution: &Execution) -> AttemptOutcome {
+    let observed = AttemptOutcome::Finished(AttemptResult {
         parts: Vec::new(),
         result: perform(invocation, folder, bounds, execution).await,
         usage: None,
@@ -151,7 +151,7 @@ async fn start(invocation: &Invocation, folder: &Path, bounds: &Bounds, executio
         }
     };
     if let Some(sandbox) = &bounds.sandbox {
-        execution.notes.enforced(confine::enforced(&sandbox.rules));
+        execution.notes.add_sandbox(confine::enforced(&sandbox.rules));
     }
     running.group.keep(confined.temporary);
     Ok(running)

@@ -22,7 +22,9 @@ use crate::definitions::{DefinitionOptions, RecordedDefinitions, read_definition
 use crate::error::RunError;
 use crate::given::overrides;
 use crate::inputs::Given;
-use crate::kept::{beginning, check_agents, finished_turns, messages, no_execution, reopened, start_of, starts, who_ran};
+use crate::kept::{
+    beginning, check_agents, finished_turns, messages, no_execution, reopened, start_of, starts, who_ran,
+};
 use crate::options::RunOptions;
 use crate::prepare::{Prepared, prepare};
 use crate::ready::{Opening, Ready, replace_runners};
@@ -68,9 +70,7 @@ struct Text {
 impl Text {
     /// Returns whether the agent must be executed again, whatever the record contains.
     fn is_out(&self, agent: &str, execution: u32) -> bool {
-        self.changes.concern(agent)
-            || !self.recorded.is_latest(agent, execution)
-            || reruns(&self.prepared, agent)
+        self.changes.concern(agent) || !self.recorded.is_latest(agent, execution) || reruns(&self.prepared, agent)
     }
 
     /// Returns the agents whose shared executions were performed with another definition, each with the last of them.
@@ -185,7 +185,12 @@ impl Runs {
             executed: (start.agent.clone(), start.execution),
             part,
         };
-        let reuse = reusable(&origin, turn, |agent, number| text.is_out(agent, number), Some(repeated))?;
+        let reuse = reusable(
+            &origin,
+            turn,
+            |agent, number| text.is_out(agent, number),
+            Some(repeated),
+        )?;
         let fork = Fork {
             messages: messages(&records[at..]),
             says: None,
@@ -286,7 +291,12 @@ impl Runs {
 
     /// Loads the text by which a fork is decided: the file, if one is given, else the text of the other run. Adds to the
     /// options what replaced agents in the other run.
-    async fn text(&self, origin: &RecordedRun, edited: Option<&str>, options: &mut RunOptions) -> Result<Text, RunError> {
+    async fn text(
+        &self,
+        origin: &RecordedRun,
+        edited: Option<&str>,
+        options: &mut RunOptions,
+    ) -> Result<Text, RunError> {
         let before = origin.started()?;
         let file = edited.map(|file| self.file(file)).transpose()?;
         let prepared = match &file {

@@ -25,8 +25,8 @@ use ensemble_language::diagnostic::Diagnostic;
 use ensemble_language::ensemble::Agent;
 use ensemble_process::{Watchdog, kill_leftovers};
 
-use crate::definitions::{DefinitionOptions, read_definitions};
 use crate::agents::{ReadyAgents, ready_agents};
+use crate::definitions::{DefinitionOptions, read_definitions};
 use crate::desk::Desk;
 use crate::elsewhere::{Elsewhere, Outside};
 use crate::error::RunError;

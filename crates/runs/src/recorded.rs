@@ -123,9 +123,9 @@ impl RecordedRun {
     }
 }
 
-/// Agents of the open turn whose success does not prove that what they said still holds: they are executed again when the run is
-/// resumed.
-pub fn again(prepared: &Prepared, state: &ConversationState) -> Vec<Arc<str>> {
+/// Returns the agents of the open turn that are executed again when the run is resumed: those that have finished, with
+/// `on_resume: rerun`.
+pub fn agents_to_rerun(prepared: &Prepared, state: &ConversationState) -> Vec<Arc<str>> {
     let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
     let finished = slots.filter(|slot| matches!(slot.progress, OpenExecution::Finished(_)));
     finished
@@ -134,7 +134,7 @@ pub fn again(prepared: &Prepared, state: &ConversationState) -> Vec<Arc<str>> {
         .collect()
 }
 
-/// Does what this agent said never prove that it still holds?
+/// Returns whether the agent has `on_resume: rerun`.
 pub(crate) fn reruns(prepared: &Prepared, agent: &str) -> bool {
     let id = prepared.plan.id(agent);
     id.is_some_and(|id| prepared.plan.agent(id).conversation.on_resume == OnResume::Rerun)

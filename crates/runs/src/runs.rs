@@ -23,7 +23,7 @@ use crate::options::RunOptions;
 use crate::prepare::{Prepared, prepare, prepare_text};
 use crate::project::Project;
 use crate::ready::{Making, Opening, Ready, RunGiven};
-use crate::recorded::{RecordedRun, again};
+use crate::recorded::{RecordedRun, agents_to_rerun};
 use crate::run::Run;
 
 /// The runs of a project: starts them, and goes on with those that are recorded.
@@ -316,7 +316,7 @@ impl HeldRun {
         }
         let first = Event::RunResumed(RunResumed {
             program: PROGRAM.to_owned(),
-            again: again(&self.recorded.prepared, &self.recorded.state),
+            again: agents_to_rerun(&self.recorded.prepared, &self.recorded.state),
             ..RunResumed::default()
         });
         self.go_on(first, options)

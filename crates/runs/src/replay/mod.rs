@@ -62,7 +62,7 @@ pub struct ReplayOptions {
 }
 
 /// A record that was decided again.
-pub struct Replayed {
+pub struct ReplayResult {
     /// What came of it.
     pub outcome: ReplayOutcome,
     /// Decisions that were the same.
@@ -85,7 +85,7 @@ pub enum ReplayOutcome {
     Diverged(Box<Divergence>),
 }
 
-impl Replayed {
+impl ReplayResult {
     /// Why agents that ran in the record do not run now.
     pub fn why_not(&self) -> Vec<(String, Reason)> {
         let ReplayOutcome::Diverged(divergence) = &self.outcome else {
@@ -138,7 +138,7 @@ impl Runs {
     ///
     /// # Errors
     /// The record cannot be read, or the ensemble or a live agent cannot run.
-    pub async fn replay(&self, record: RunRecord, mut options: ReplayOptions) -> Result<Replayed, RunError> {
+    pub async fn replay(&self, record: RunRecord, mut options: ReplayOptions) -> Result<ReplayResult, RunError> {
         let (mut recordings, prepared) = self.opened(record, &mut options).await?;
         let mut reporters = std::mem::take(&mut options.run.reporters);
         let keeps_history = options.keeps_history || !options.live.is_empty() || prepared.plan.reads_history();
@@ -168,7 +168,7 @@ impl Runs {
             made.agents.servers.close().await;
             made.agents.programs.close().await;
         }
-        Ok(Replayed {
+        Ok(ReplayResult {
             outcome,
             compared,
             state,

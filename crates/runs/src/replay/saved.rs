@@ -15,7 +15,7 @@ use ensemble_core::conversation::{
 };
 use ensemble_core::log::FORMAT;
 use ensemble_core::thread::{Iteration, StopReason};
-use ensemble_language::data::{Context, Failure, FailureKind, JsonMap, Usage};
+use ensemble_language::data::{Context, Failure, FailureKind, JsonMap, Usage, output_from_value, parse_object};
 use ensemble_scripts::regular_files;
 
 use crate::error::RunError;
@@ -293,16 +293,10 @@ impl Entry {
     }
 }
 
-/// The output itself, or the one that stands as JSON text under `result`.
+/// Returns the output itself, or the object that is JSON text under `result`.
 fn output(data: Value) -> JsonMap {
-    let Value::Object(data) = data else {
-        return JsonMap::from_iter([("response".to_owned(), data)]);
-    };
-    let held = match data.get("result") {
-        Some(Value::String(text)) => serde_json::from_str::<JsonMap>(text).ok(),
-        _ => None,
-    };
-    held.unwrap_or(data)
+    let inner = data.get("result").and_then(Value::as_str).and_then(parse_object);
+    inner.unwrap_or_else(|| output_from_value(data))
 }
 
 fn failure(data: &Value, error: &Value) -> Failure {
