@@ -88,7 +88,7 @@ fn told(replayed: &ReplayResult, quiet: bool) -> String {
         ReplayOutcome::Same => format!(
             "✓ the same: {} in {}\n",
             count(replayed.compared, "decision"),
-            count(replayed.state.turn_count().into(), "turn")
+            count(replayed.state.finished_turns().into(), "turn")
         ),
         ReplayOutcome::Cut { turn } => {
             format!("✓ the same up to the end of the record, which ends before turn {turn}\n")

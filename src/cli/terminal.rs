@@ -10,6 +10,7 @@ use super::lines::{Lines, Prompt};
 use super::streams::Streams;
 use ensemble_core::operator::{Answer, Asked, Decision, Operator, PermissionRequest, visible};
 use ensemble_core::runner::BoxFuture;
+use ensemble_history::asked_text;
 use ensemble_reports::report::ConsoleWriter;
 use ensemble_reports::report::door::{Door, Ink};
 

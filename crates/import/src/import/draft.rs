@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::odd::is_odd;
 use ensemble_language::loader::document::Entry;
+use ensemble_language::yaml::edit::is_odd;
 use ensemble_language::source::{Source, Span};
 
 /// A map of the new file.
