@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ensemble_ide::analysis::rename::in_other;
 use ensemble_language::cases::is_test_file;
 use ensemble_language::loader::load;
 use ensemble_language::source::Source;
-use ensemble_ide::analysis::rename::in_other;
 use ensemble_runs::project::{Project, read_source};
 use ensemble_runs::replaced::{NotReplaced, Replacement, replace_all};
 use hyper::StatusCode;
