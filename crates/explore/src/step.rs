@@ -55,6 +55,7 @@ impl Position {
                 simulated: Vec::new(),
                 stubs: Default::default(),
                 responders: Default::default(),
+                definitions: None,
                 forked_from: None,
                 trace: None,
                 program: String::new(),

@@ -31,8 +31,7 @@ pub mod story;
 mod summary;
 mod totals;
 
-pub use ensemble_language::data::output_text;
-pub use output::OutputView;
+pub use output::{OutputView, output_text};
 pub use question::{asked_text, question_text};
 pub use run_history::RunHistory;
 pub use state::{Driver, RunState};

@@ -30,6 +30,20 @@ impl<'a> OutputView<'a> {
     }
 }
 
+/// Returns the output as one text: its response; otherwise its only text; otherwise indented JSON.
+///
+/// Prompts have their own rule: [`ensemble_language::data::output_text`].
+pub fn output_text(output: &Value) -> String {
+    let only = output.as_object().filter(|object| object.len() == 1);
+    let only = only
+        .and_then(|object| object.values().next())
+        .filter(|value| value.is_string());
+    match output.get("response").or(only).unwrap_or(output) {
+        Value::String(text) => text.clone(),
+        other => format!("{other:#}"),
+    }
+}
+
 /// Returns whether the text is a JSON object.
 fn is_object(text: &str) -> bool {
     let text = text.trim();
@@ -41,6 +55,20 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn an_output_is_its_response_its_only_text_or_json() {
+        let table = [
+            (json!({"response": "hello", "a": 1}), "hello"),
+            (json!({"response": 3}), "3"),
+            (json!({"answer": "yes"}), "yes"),
+            (json!({"answer": 1}), "{\n  \"answer\": 1\n}"),
+            (json!("text"), "text"),
+        ];
+        for (output, text) in table {
+            assert_eq!(output_text(&output), text, "{output}");
+        }
+    }
 
     #[test]
     fn a_response_that_repeats_the_other_keys_is_left_out() {

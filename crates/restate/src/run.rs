@@ -119,7 +119,8 @@ impl Run {
             run.drive().await?;
         }
         ctx.set(FINAL, true);
-        Ok(Json(run.log.brief().clone()))
+        let brief = run.log.brief();
+        Ok(Json(brief.ok_or_else(|| TerminalError::new("the run has no records"))?))
     }
 
     /// The records from this one on.

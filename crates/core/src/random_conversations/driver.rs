@@ -58,6 +58,7 @@ impl Driver {
             simulated: Vec::new(),
             stubs: Default::default(),
             responders: Default::default(),
+            definitions: None,
             forked_from: None,
             trace: None,
             program: String::new(),

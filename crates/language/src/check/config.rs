@@ -6,8 +6,8 @@ use super::profiles::Known;
 use super::templates::templates;
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, AgentKind, Ensemble, ModelChoice, Responses};
-use crate::fix::{Change, Mend};
 use crate::loader::codes;
+use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// Warns of LLM agents and input agents with a `config` that no prompt uses. Scripts and ensembles receive it whole.
 ///
@@ -27,9 +27,9 @@ pub(super) fn check(ensemble: &Ensemble, profiles: &Known<'_>) -> Vec<Finding> {
                 agent.name
             );
             let route = Agent::route(at).key("config");
-            let mend = Mend::probable("remove `config`", Change::Remove(route.clone()));
+            let fix = RouteFix::not_safe("remove `config`", RouteEdit::Remove(route.clone()));
             Finding::warning(codes::UNREAD_CONFIG, route.as_key(), message)
-                .mend(mend)
+                .with_fix(fix)
                 .help("write `{{ parameters.KEY }}` in its prompt or its `arguments`, or remove `config`; settings of the model belong to its profile")
         })
         .collect()

@@ -7,8 +7,8 @@ use super::graph::Graph;
 use super::never;
 use crate::condition::Verdict;
 use crate::diagnostic::Finding;
-use crate::fix::{Change, Mend};
 use crate::loader::codes;
+use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// Warns of every condition that is always true, always false, or always an error. A condition because of which an agent
 /// can never run is reported with that agent.
@@ -45,7 +45,7 @@ pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
         let finding = Finding::warning(codes::CONSTANT_CONDITION, route.clone().value(), message).help(help);
         findings.push(match verdict {
             // Nothing else depends on it. What was meant may be another condition, so this is not safe.
-            Verdict::Always => finding.mend(Mend::probable("remove `condition`", Change::Remove(route))),
+            Verdict::Always => finding.with_fix(RouteFix::not_safe("remove `condition`", RouteEdit::Remove(route))),
             _ => finding,
         });
     }

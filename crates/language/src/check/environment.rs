@@ -2,9 +2,9 @@
 
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, AgentKind, Ensemble, Setting, Tool, ToolKind};
-use crate::fix::{Change, Mend};
 use crate::loader::codes;
 use crate::source::Route;
+use crate::yaml::edit::{RouteEdit, RouteFix};
 
 type Variables = Vec<(String, Setting)>;
 
@@ -27,7 +27,7 @@ pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
     idle.map(|(route, ..)| {
         let message = "`env` has no effect: a Rhai script reads no environment";
         Finding::warning(codes::IDLE_ENV, route.key("env").as_key(), message)
-            .mend(Mend::probable("remove `env`", Change::Remove(route.key("env"))))
+            .with_fix(RouteFix::not_safe("remove `env`", RouteEdit::Remove(route.key("env"))))
             .help("remove `env`; values for the script can be written in `config`, or given as inputs of the run")
     })
     .collect()

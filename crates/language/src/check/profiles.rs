@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use crate::diagnostic::{Finding, did_you_mean};
 use crate::ensemble::{Agent, AgentKind, ContextWindow, Ensemble, Llm, ModelChoice, Profile, Responses, Strategy};
-use crate::fix::{Change, Mend};
 use crate::loader::codes;
 use crate::source::{At, Route};
+use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// The profiles that an ensemble can use, by name; those of its file come before those of the configuration.
 pub(super) struct Known<'e>(HashMap<&'e str, &'e Profile>);
@@ -72,7 +72,7 @@ pub(super) fn unused(ensemble: &Ensemble) -> Vec<Finding> {
                 route.clone().as_key(),
                 format!("the model profile `{name}` is not used"),
             )
-            .mend(Mend::probable("remove the profile", Change::Remove(route)))
+            .with_fix(RouteFix::not_safe("remove the profile", RouteEdit::Remove(route)))
             .help("remove the profile, or use it as the `model_profile` of an agent or as a `fallback`")
         })
         .collect()

@@ -10,10 +10,10 @@ use super::keys::{OF_FAILURES, Outputs};
 use crate::condition::{Advice, Misfit, Mistake, PartNames};
 use crate::diagnostic::{Finding, did_you_mean};
 use crate::ensemble::{Agent, AgentKind, Ending, Ensemble};
-use crate::fix::{Change, Mend};
 use crate::loader::codes;
 use crate::source::{Route, Span};
 use crate::template::{self, Fault, Path, VARIABLES, printed};
+use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// Reports templates that do not compile, and variables that do not exist.
 pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
@@ -124,7 +124,10 @@ pub(super) fn advised(finding: Finding, advice: Option<Advice>, route: &Route) -
     let finding = finding.help(words);
     let Some((span, text)) = edit else { return finding };
     let title = format!("write `{text}`");
-    finding.mend(Mend::probable(title, Change::Text(route.clone().text(span), text)))
+    finding.with_fix(RouteFix::not_safe(
+        title,
+        RouteEdit::WriteText(route.clone().text(span), text),
+    ))
 }
 
 fn fault(text: &str, route: &Route, listens_to: Option<&[Arc<str>]>) -> Option<Finding> {

@@ -8,9 +8,9 @@ use petgraph::graph::{DiGraph, NodeIndex};
 
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, AgentKind, Ensemble, Llm, McpServer, Permission, Tool, ToolKind, ToolUse};
-use crate::fix::{Change, Mend};
 use crate::loader::codes;
 use crate::source::At;
+use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// The highest number of cycles that are reported for one group of agents that call each other.
 const CIRCLES_OF_A_GROUP: usize = 5;
@@ -170,7 +170,7 @@ fn idle_parallel(ensemble: &Ensemble) -> Vec<Finding> {
             let route = Agent::route(at).key("max_parallel_tools");
             findings.push(
                 Finding::warning(codes::IDLE_PARALLEL, route.clone().value(), message)
-                    .mend(Mend::certain("remove `max_parallel_tools`", Change::Remove(route)))
+                    .with_fix(RouteFix::safe("remove `max_parallel_tools`", RouteEdit::Remove(route)))
                     .help("remove it, or `exclusive` at the tools whose calls may run side by side"),
             );
         }
@@ -262,7 +262,7 @@ fn unused(ensemble: &Ensemble) -> Vec<Finding> {
     idle.map(|(name, _)| {
         let message = format!("no agent uses the tool `{name}`");
         Finding::hint(codes::UNUSED_TOOL, Tool::route(name).as_key(), message)
-            .mend(Mend::probable("remove the tool", Change::Remove(Tool::route(name))))
+            .with_fix(RouteFix::not_safe("remove the tool", RouteEdit::Remove(Tool::route(name))))
             .help("add the tool to the `tools` of an agent that calls a model; a tool of an MCP server can be the `tool` of an agent")
     })
     .collect()

@@ -7,9 +7,9 @@
 use super::graph::{Edge, Graph};
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, Trigger};
-use crate::fix::{Change, Mend};
 use crate::loader::codes;
 use crate::source::At;
+use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// The number of rounds in which the bounds are reduced; the bounds are valid after each round.
 const ROUNDS: usize = 16;
@@ -92,9 +92,9 @@ pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
             );
             Finding::hint(codes::IDLE_TURNS, place(at), message)
         };
-        let change = Change::Yaml(finding.at.clone(), most.max(1).to_string());
-        let mend = Mend::probable(format!("write `{}`", most.max(1)), change);
-        findings.push(finding.mend(mend).help(
+        let change = RouteEdit::WriteYaml(finding.at.clone(), most.max(1).to_string());
+        let fix = RouteFix::not_safe(format!("write `{}`", most.max(1)), change);
+        findings.push(finding.with_fix(fix).help(
             "the agents that it depends on produce no more outputs for it: raise their `max_turns`, set `trigger: every_turn`, or lower this `max_turns`",
         ));
     }

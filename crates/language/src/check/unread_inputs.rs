@@ -11,10 +11,10 @@ use super::script::ScriptText;
 use super::templates;
 use crate::diagnostic::Finding;
 use crate::ensemble::{AgentKind, Items, ModelChoice, Responses, ResultSpec, ToolKind};
-use crate::fix::{Change, Mend};
 use crate::loader::codes;
 use crate::source::Route;
 use crate::template;
+use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// The variables that contain the inputs.
 const HOLDERS: [&str; 2] = ["inputs", "context"];
@@ -47,10 +47,10 @@ pub(super) fn check(
                 "write `{{{{ inputs.{} }}}}` in a prompt, read it in a condition or a script, or remove it",
                 input.name
             );
-            let mend = Mend::probable("remove the input", Change::Remove(place.route.clone()));
+            let fix = RouteFix::not_safe("remove the input", RouteEdit::Remove(place.route.clone()));
             Finding::warning(codes::UNREAD_INPUT, place, message)
                 .help(help)
-                .mend(mend)
+                .with_fix(fix)
         })
         .collect()
 }

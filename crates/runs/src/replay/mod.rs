@@ -33,7 +33,7 @@ use record::Recordings;
 use recorded::{RecordedRunner, Recording};
 
 pub use record::Progress;
-pub use saved::saved_records;
+pub use saved::SavedRecords;
 
 /// A record of a run, in whatever form.
 pub enum RunRecord {
@@ -63,7 +63,7 @@ pub struct ReplayOptions {
 }
 
 /// A record that was decided again.
-pub struct Replayed {
+pub struct ReplayResult {
     /// What came of it.
     pub outcome: ReplayOutcome,
     /// Decisions that were the same.
@@ -86,7 +86,7 @@ pub enum ReplayOutcome {
     Diverged(Box<Divergence>),
 }
 
-impl Replayed {
+impl ReplayResult {
     /// Why agents that ran in the record do not run now.
     pub fn why_not(&self) -> Vec<(String, Reason)> {
         let ReplayOutcome::Diverged(divergence) = &self.outcome else {
@@ -143,7 +143,7 @@ impl Runs {
         &'f self,
         record: RunRecord,
         mut options: ReplayOptions,
-    ) -> BoxFuture<'f, Result<Replayed, RunError>> {
+    ) -> BoxFuture<'f, Result<ReplayResult, RunError>> {
         Box::pin(async move {
             let (mut recordings, prepared) = self.opened(record, &mut options).await?;
             let mut reporters = std::mem::take(&mut options.run.reporters);
@@ -174,7 +174,7 @@ impl Runs {
                 made.agents.servers.close().await;
                 made.agents.programs.close().await;
             }
-            Ok(Replayed {
+            Ok(ReplayResult {
                 outcome,
                 compared,
                 state,
@@ -215,13 +215,13 @@ impl Runs {
                 (recordings, prepared)
             }
             RunRecord::Result(path) => {
-                let (recordings, name) = saved::saved_result(&path)?;
-                let prepared = match (edited, name) {
+                let saved = SavedRecords::read(&path)?;
+                let prepared = match (edited, saved.ensemble.clone()) {
                     (Some(prepared), _) => prepared,
                     (None, Some(name)) => prepare(&self.file(&name)?, project)?,
                     (None, None) => return Err(RunError::NoEnsemble),
                 };
-                (recordings, prepared)
+                (Recordings::from_saved(saved).await?, prepared)
             }
         };
         if !by_own_text {
