@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ensemble_language::check::{CheckContext, OutputKeys, Text, apply_allowances, check, check_around};
 use ensemble_language::diagnostic::{Finding, Severity};
 use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, Profile};
-use ensemble_core::explore::{Budget, explore};
+use ensemble_explore::{Budget, explore};
 use ensemble_language::loader::load;
 use ensemble_language::plan::Plan;
 use ensemble_reports::report::graph::{Arrow, CountedIn, Ending, Node, Picture, Shape, ascii, dot, mermaid, svg};

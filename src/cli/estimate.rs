@@ -7,11 +7,12 @@ use super::runs::opened;
 use super::runtime::block_on;
 use super::surroundings::Surroundings;
 use ensemble_agents::model::Profiles;
-use ensemble_language::ensemble::{Agent, AgentKind, Ensemble};
+use ensemble_history::AgentTotals;
+use ensemble_language::ensemble::{Agent, AgentKind};
+use ensemble_language::loader::{Side, changes};
 use ensemble_reports::report::story::{Estimate, Known, estimate as told, estimate_document};
-use ensemble_reports::story::{Share, shares};
-use ensemble_runs::EnsembleRef;
 use ensemble_runs::prepare::profiles;
+use ensemble_runs::{EnsembleRef, Prepared};
 
 /// `ensemble estimate`.
 pub(super) fn estimate(args: &EstimateArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
@@ -47,9 +48,9 @@ async fn estimated<T>(
     let path = surroundings.project.ensemble_file(ensemble)?;
     let planned = surroundings.runs().prepare(&EnsembleRef::file(ensemble))?;
     let opened = opened(from, surroundings).await?;
-    let story = opened.story;
-    let recorded = opened.prepared.as_ref().map(|recorded| &**recorded.plan.ensemble());
-    let shares = shares(&story);
+    let (state, story) = (opened.state(), opened.story);
+    let recorded = opened.prepared;
+    let totals = story.history.totals();
     let prices = profiles(
         planned.plan.ensemble(),
         &planned.folder,
@@ -59,44 +60,48 @@ async fn estimated<T>(
     let estimate = Estimate {
         ensemble: &path.display().to_string(),
         story: &story,
-        agents: known(planned.plan.ensemble(), recorded, &|name| {
-            let share = shares.agents.get(name).copied()?;
-            Some(priced(share, planned.plan.ensemble().agent(name), &prices))
+        state,
+        agents: known(&planned, recorded.as_ref(), &|name| {
+            let agent = totals.agents.get(name).copied()?;
+            Some(priced(agent, planned.plan.ensemble().agent(name), &prices))
         }),
-        gone: shares
+        gone: totals
             .agents
             .keys()
             .filter(|name| planned.plan.id(name).is_none())
             .cloned()
             .collect(),
-        recorded: &shares,
+        recorded: &totals,
         compared: recorded.is_some(),
     };
     Ok(told(&estimate))
 }
 
 /// The usage at the current price of the agent's profile; without a price, the recorded cost.
-fn priced(mut share: Share, agent: Option<&Agent>, profiles: &Profiles) -> Share {
+fn priced(mut totals: AgentTotals, agent: Option<&Agent>, profiles: &Profiles) -> AgentTotals {
     let Some(AgentKind::Llm(llm)) = agent.map(|agent| &agent.kind) else {
-        return share;
+        return totals;
     };
     let resolved = profiles.resolve(&llm.model).ok();
     let price = resolved.and_then(|resolved| resolved.chain.first()?.profile.cost);
-    let usage = &mut share.usage;
+    let usage = &mut totals.usage;
     usage.cost = price.map(|price| price.of(usage)).or(usage.cost);
-    share
+    totals
 }
 
 /// Each agent of the file, with its data in the recorded run.
 fn known(
-    planned: &Ensemble,
-    recorded: Option<&Ensemble>,
-    share: &dyn Fn(&str) -> Option<Share>,
+    planned: &Prepared,
+    recorded: Option<&Prepared>,
+    share: &dyn Fn(&str) -> Option<AgentTotals>,
 ) -> Vec<(std::sync::Arc<str>, Known)> {
-    let agents = planned.agents.iter().map(|agent| {
+    let documents = planned.loaded.document.as_ref();
+    let documents = documents.zip(recorded.and_then(|recorded| recorded.loaded.document.as_ref()));
+    let changes = documents.map(|(planned, recorded)| changes(Side::of_text(recorded), Side::of_text(planned)));
+    let agents = planned.plan.ensemble().agents.iter().map(|agent| {
         let name = &agent.name;
-        let was_there = recorded.is_none_or(|recorded| recorded.agent(name).is_some());
-        let is_same = recorded.is_none_or(|recorded| planned.has_same_agent(recorded, name));
+        let was_there = recorded.is_none_or(|recorded| recorded.plan.id(name).is_some());
+        let is_same = changes.as_ref().is_none_or(|changes| !changes.concern(name));
         let known = match (share(name), was_there, is_same) {
             (Some(share), true, true) => Known::Ran(share),
             (share, true, false) => Known::Changed(share.unwrap_or_default()),

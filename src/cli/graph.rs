@@ -3,9 +3,11 @@
 use super::args::{GraphArgs, GraphFormat};
 use super::error::CliError;
 use super::exit;
-use super::picture::{of_ensemble, overlay};
+use super::picture::of_ensemble;
+use super::runs::driver;
 use super::runtime::block_on;
 use super::surroundings::Surroundings;
+use ensemble_history::RunHistory;
 use ensemble_reports::report::graph::{Picture, ascii, dot, mermaid, svg};
 use ensemble_runs::{EnsembleRef, RecordedRun};
 
@@ -38,6 +40,8 @@ fn gather(args: &GraphArgs, surroundings: &Surroundings) -> Result<Picture, CliE
     let recorded = recorded_run.prepared.plan.ensemble();
     let shown = given.as_ref().map_or(recorded, |given| given.plan.ensemble());
     let mut picture = of_ensemble(shown);
-    overlay(&mut picture, shown, recorded, &recorded_run.journal);
+    let history = RunHistory::from_records(&recorded_run.journal.records);
+    picture.add_run(&history, shown, recorded);
+    picture.add_run_title(&history, driver(&*recorded_run.run));
     Ok(picture)
 }

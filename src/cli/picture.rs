@@ -1,12 +1,9 @@
-//! Creates the picture of an ensemble and of a run.
+//! Creates the picture of an ensemble.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use ensemble_core::conversation::Event;
-use ensemble_core::store::Journal;
 use ensemble_language::ensemble::{self, Agent, AgentKind, Dependency, Ensemble, ForEach, Items};
-use ensemble_reports::report::graph::{Arrow, CountedIn, Ending, Node, Picture, RunData, Shape};
+use ensemble_reports::report::graph::{Arrow, CountedIn, Ending, Node, Picture, Shape};
 
 /// The picture of an ensemble without a run.
 pub(super) fn of_ensemble(ensemble: &Ensemble) -> Picture {
@@ -85,82 +82,5 @@ fn arrow(from: usize, to: usize, edge: &Dependency) -> Arrow {
         feedback: edge.feedback,
         any_of: !edge.requires_all,
         started: None,
-    }
-}
-
-/// Adds a run to the picture of `shown`: how often each agent ran, how often each arrow started an agent, and why other
-/// agents did not run. The run used the agents and dependencies of `recorded`; the file may have been edited since.
-pub(super) fn overlay(picture: &mut Picture, shown: &Ensemble, recorded: &Ensemble, journal: &Journal) {
-    let mut ran: HashMap<Arc<str>, (usize, usize)> = HashMap::new();
-    let mut parts: HashMap<Arc<str>, (usize, usize)> = HashMap::new();
-    let mut reasons: HashMap<Arc<str>, String> = HashMap::new();
-    let mut started: HashMap<(Arc<str>, usize), usize> = HashMap::new();
-    let mut id = String::new();
-    let mut end = "has not ended".to_owned();
-    for record in &journal.records {
-        match &record.event {
-            Event::RunStarted(event) => id = event.run_id.to_string(),
-            Event::RunResumed(_) | Event::MessageAdded(_) => "has not ended".clone_into(&mut end),
-            Event::TurnStarted(turn) => {
-                for start in &turn.starts {
-                    for position in &start.counts {
-                        *started.entry((start.agent.clone(), *position)).or_default() += 1;
-                    }
-                }
-            }
-            Event::PartEnded(part) if part.is_final() => {
-                let (ended, failed) = parts.entry(part.agent.clone()).or_default();
-                *ended += 1;
-                *failed += usize::from(part.failure().is_some());
-            }
-            Event::ExecutionFinished(finished) => {
-                let (executions, failed) = ran.entry(finished.agent.clone()).or_default();
-                *executions += 1;
-                *failed += usize::from(!finished.success());
-            }
-            Event::RunEnded(ended) => {
-                end = ended.completion_reason.to_string();
-                let not_run = ended.not_run.iter();
-                reasons = not_run.map(|one| (one.agent.clone(), one.reason.clone())).collect();
-            }
-            _ => {}
-        }
-    }
-    picture.subtitle = Some(format!("run {id}: {end}"));
-    for node in &mut picture.nodes {
-        node.run_data = Some(match ran.get(node.name.as_str()) {
-            Some((executions, failed)) => RunData::Ran {
-                executions: *executions,
-                failed: *failed,
-                parts: parts.get(node.name.as_str()).copied().unwrap_or_default(),
-            },
-            None => RunData::Idle {
-                why: reasons.get(node.name.as_str()).cloned(),
-            },
-        });
-    }
-    let dependencies = shown.agents.iter().flat_map(|agent| {
-        let edges = agent.dependencies.iter();
-        edges.enumerate().map(move |(at, edge)| (agent, at, edge))
-    });
-    for (arrow, (agent, at, edge)) in picture.arrows.iter_mut().zip(dependencies) {
-        arrow.started = position_in(recorded, agent, at, edge)
-            .map(|position| started.get(&(agent.name.clone(), position)).copied().unwrap_or(0));
-    }
-}
-
-/// The position of a dependency in the ensemble that was run. It is the current position (`at`), unless the file was
-/// edited.
-fn position_in(recorded: &Ensemble, agent: &Agent, at: usize, edge: &Dependency) -> Option<usize> {
-    let then = recorded.agents.iter().find(|then| then.name == agent.name)?;
-    let same = |then: &Dependency| {
-        then.agent_name == edge.agent_name
-            && then.condition == edge.condition
-            && then.on == edge.on
-            && then.feedback == edge.feedback
-    };
-    match then.dependencies.get(at) {
-        Some(there) if same(there) => Some(at),
-        _ => then.dependencies.iter().position(same),
     }
 }

@@ -21,17 +21,19 @@ use super::exit;
 use super::runtime::block_on;
 use super::short::short_names;
 use super::surroundings::Surroundings;
-use ensemble_core::conversation::{ConversationState, Event};
-use ensemble_core::store::{Journal, RunId, RunStore, StoredRun};
-use ensemble_language::data::Context;
+use ensemble_core::conversation::{CompletionReason, ConversationState};
+use ensemble_core::store::{RunId, RunStore, StoredRun};
+use ensemble_history::story::Story;
+use ensemble_history::{Driver, RunHistory, RunState, RunSummary};
+use ensemble_language::data::{Context, Usage};
 use ensemble_reports::report::door::{Ink, Spelling};
-use ensemble_reports::story::Story;
-use ensemble_runs::Prepared;
 use ensemble_runs::files::{FileStore, read_journal};
 use ensemble_runs::recorded::{recorded_ensemble, started, unchanged_ensemble};
-use ensemble_runs::replay::{RunRecord, saved_records};
+use ensemble_runs::replay::{RunRecord, SavedRecords};
+use ensemble_runs::{Prepared, RunError};
 
 pub(super) use file::write_private;
+pub(super) use show::driver;
 
 /// `ensemble runs …`.
 pub(super) fn runs(command: &RunsCommand, surroundings: &Surroundings) -> Result<u8, CliError> {
@@ -56,103 +58,99 @@ pub(super) fn runs(command: &RunsCommand, surroundings: &Surroundings) -> Result
 /// The part of an id that is enough to name the run.
 const ENOUGH: Ink = Ink::of(anstyle::Style::new().bold());
 
-/// The summary of a run.
-struct Brief {
+/// A run in the list.
+struct ListedRun {
     id: RunId,
-    ensemble: String,
+    ensemble: Arc<str>,
     started_at: DateTime<Utc>,
-    outcome: String,
+    state: RunState,
+    process: Option<u32>,
+    outcome: Option<CompletionReason>,
     turns: u32,
     executions: usize,
-    failed: u32,
+    failed: usize,
+    usage: Usage,
 }
 
 async fn list(store: &dyn RunStore, as_json: bool, surroundings: &Surroundings) -> Result<u8, CliError> {
-    let mut briefs = Vec::new();
+    let mut runs = Vec::new();
     for run in store.list().await? {
+        // Found before the log is read: everything that another process wrote before its end is read.
+        let driver = Driver::from(run.driver());
         match run.read_all().await {
-            Ok(journal) => briefs.push(brief(&*run, &journal)?),
+            Ok(journal) => {
+                let summary = RunHistory::from_records(&journal.records).summary(run.id().clone(), driver);
+                runs.push(summary.ok_or(RunError::NotBegun)?.into());
+            }
             Err(error) => surroundings.print_err(&format!("warning: {error}\n")),
         }
     }
-    Ok(listed(&briefs, &store.place(), as_json, surroundings))
+    Ok(print_runs(&runs, &store.place(), as_json, surroundings))
 }
 
-/// Prints a list of runs that are kept in this place.
-fn listed(briefs: &[Brief], place: &str, as_json: bool, surroundings: &Surroundings) -> u8 {
+/// Prints a list of runs that are stored in this place.
+fn print_runs(listed: &[ListedRun], place: &str, as_json: bool, surroundings: &Surroundings) -> u8 {
     if as_json {
-        let document = json!({"version": 1, "runs": briefs.iter().map(Brief::json).collect::<Vec<_>>()});
+        let document = json!({"version": 1, "runs": listed.iter().map(ListedRun::to_json).collect::<Vec<_>>()});
         surroundings.print_as(Spelling::Json, &format!("{document:#}\n"));
         return exit::SUCCESS;
     }
-    if briefs.is_empty() {
+    if listed.is_empty() {
         surroundings.print_err(&format!(
             "there is no run in {}\n",
             surroundings.project.relative(place.as_ref()).display()
         ));
     }
-    let widest = briefs
-        .iter()
-        .map(|brief| brief.ensemble.chars().count())
-        .max()
-        .unwrap_or(0);
-    let ids: Vec<RunId> = briefs.iter().map(|brief| brief.id.clone()).collect();
+    let widest = listed.iter().map(|run| run.ensemble.chars().count()).max().unwrap_or(0);
+    let ids: Vec<RunId> = listed.iter().map(|run| run.id.clone()).collect();
     let longest = ids.iter().map(|id| id.as_str().chars().count()).max().unwrap_or(0);
-    let named = briefs.iter().zip(short_names(&ids));
-    let lines: String = named.map(|(brief, short)| brief.line(short, longest, widest)).collect();
+    let named = listed.iter().zip(short_names(&ids));
+    let lines: String = named.map(|(run, short)| run.to_line(short, longest, widest)).collect();
     surroundings.print(&lines);
     exit::SUCCESS
 }
 
-fn brief(run: &dyn StoredRun, journal: &Journal) -> Result<Brief, CliError> {
-    let started = started(&journal.records)?;
-    let mut outcome = "unfinished".to_owned();
-    let mut turns = 0;
-    let (mut executions, mut failed) = (0, 0);
-    for record in &journal.records {
-        match &record.event {
-            Event::TurnFinished(turn) => turns = turn.turn,
-            Event::ExecutionFinished(finished) => {
-                executions += 1;
-                failed += u32::from(finished.failure().is_some());
-            }
-            Event::RunEnded(ended) => outcome = ended.completion_reason.to_string(),
-            Event::RunResumed(_) => "unfinished".clone_into(&mut outcome),
-            _ => {}
+impl From<RunSummary> for ListedRun {
+    fn from(summary: RunSummary) -> Self {
+        Self {
+            id: summary.id,
+            ensemble: summary.ensemble,
+            started_at: summary.started_at,
+            state: summary.state,
+            process: summary.process,
+            outcome: summary.completion_reason,
+            turns: summary.turns,
+            executions: summary.executions,
+            failed: summary.failed,
+            usage: summary.usage,
         }
     }
-    Ok(Brief {
-        id: run.id().clone(),
-        ensemble: started.ensemble.to_string(),
-        started_at: journal.records[0].at,
-        outcome,
-        turns,
-        executions,
-        failed,
-    })
 }
 
-impl Brief {
-    fn json(&self) -> serde_json::Value {
+impl ListedRun {
+    fn to_json(&self) -> serde_json::Value {
         json!({
             "run_id": self.id,
             "ensemble": self.ensemble,
             "started_at": self.started_at,
+            "state": self.state,
+            "driver_pid": self.process,
             "completion_reason": self.outcome,
             "turn_count": self.turns,
             "executions": self.executions,
             "failed": self.failed,
+            "usage": self.usage,
         })
     }
 
     /// `short`: the part of the id that is enough to name the run. `longest` and `widest`: the widths of the columns of ids
     /// and ensembles.
-    fn line(&self, short: &str, longest: usize, widest: usize) -> String {
+    fn to_line(&self, short: &str, longest: usize, widest: usize) -> String {
         let when = self.started_at.with_timezone(&Local).format("%Y-%m-%d %H:%M");
         let Self {
             id,
             ensemble,
-            outcome,
+            state,
             turns,
             executions,
             failed,
@@ -164,19 +162,14 @@ impl Brief {
         };
         let pad = " ".repeat(longest.saturating_sub(id.as_str().chars().count()));
         let id = marked(id, short);
-        format!("{id}{pad}  {when}  {ensemble:widest$}  {outcome}, turns {turns}, executions {executions}{failed}\n")
+        format!("{id}{pad}  {when}  {ensemble:widest$}  {state}, turns {turns}, executions {executions}{failed}\n")
     }
 }
 
-/// The id with `short` marked: a beginning of its telling part, or the whole id.
+/// The id with its beginning `short` marked.
 fn marked(id: &RunId, short: &str) -> String {
-    let text = id.as_str();
-    let begin = match id.telling_part().starts_with(short) {
-        true => text.len() - id.telling_part().len(),
-        false => 0,
-    };
-    let (before, after) = (&text[..begin], &text[begin + short.len()..]);
-    format!("{before}{ENOUGH}{short}{ENOUGH:#}{after}")
+    let after = &id.as_str()[short.len()..];
+    format!("{ENOUGH}{short}{ENOUGH:#}{after}")
 }
 
 /// The run with this id, beginning of an id, or folder; without an argument, the latest run.
@@ -199,17 +192,28 @@ async fn find(
 pub(super) struct Opened {
     /// The events.
     pub(super) story: Story,
+    /// The process that drives the run.
+    pub(super) driver: Driver,
     /// The ensemble, if it is available.
     pub(super) prepared: Option<Prepared>,
     /// The context at the end, if the ensemble is available or the result contains the context.
     context: Option<Context>,
 }
 
+impl Opened {
+    /// Returns the state of the run.
+    pub(super) fn state(&self) -> RunState {
+        self.story.history.state(self.driver)
+    }
+}
+
 /// Opens the record with this name, or the latest run.
 pub(super) async fn opened(given: Option<&str>, surroundings: &Surroundings) -> Result<Opened, CliError> {
     let project = &surroundings.project;
+    let mut driver = Driver::Nobody;
     let (journal, prepared) = match surroundings.runs().record(given).await? {
         RunRecord::Run(run) => {
+            driver = show::driver(&*run);
             let journal = run.read_all().await?;
             let prepared = recorded_ensemble(&*run, started(&journal.records)?, project).await;
             (journal, prepared.ok())
@@ -221,11 +225,12 @@ pub(super) async fn opened(given: Option<&str>, surroundings: &Surroundings) -> 
             (journal, prepared)
         }
         RunRecord::Result(path) => {
-            let (records, context) = saved_records(&path)?;
+            let saved = SavedRecords::read(&path)?;
             return Ok(Opened {
-                story: Story::of(&records),
+                story: Story::from_records(&saved.records),
+                driver,
                 prepared: None,
-                context,
+                context: saved.context,
             });
         }
     };
@@ -235,7 +240,8 @@ pub(super) async fn opened(given: Option<&str>, surroundings: &Surroundings) -> 
         Context::clone(state.context())
     });
     Ok(Opened {
-        story: Story::of(&journal.records),
+        story: Story::from_records(&journal.records),
+        driver,
         prepared,
         context,
     })

@@ -10,6 +10,7 @@ use super::lines::{Lines, Prompt};
 use super::streams::Streams;
 use ensemble_core::operator::{Answer, Asked, Decision, Operator, PermissionRequest, visible};
 use ensemble_core::runner::BoxFuture;
+use ensemble_history::asked_text;
 use ensemble_reports::report::ConsoleWriter;
 use ensemble_reports::report::door::{Door, Ink};
 
@@ -98,10 +99,7 @@ impl TerminalOperator {
     async fn answer(&self, asked: Asked) -> Answer {
         let _turn = self.turn.lock().await;
         let _pause = QuestionPause::on(self.console.as_ref());
-        let prompt = match &asked.refused {
-            Some(refused) => format!("{refused}\n{}", asked.question.prompt),
-            None => asked.question.prompt.clone(),
-        };
+        let prompt = asked_text(&asked);
         let choices: Vec<&str> = asked.question.choices.iter().map(String::as_str).collect();
         let err = self.streams.err();
         self.show(err, &visible(&asked.agent), &prompt, &choices, asked.default.as_deref());

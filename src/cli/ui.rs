@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use ensemble_core::store::RunId;
-use ensemble_runs::service::{RunService, RunStatus};
+use ensemble_runs::service::RunService;
 use ensemble_runs::{Ready, Runs};
 use ensemble_ui::{Server, Settings, Token};
 
@@ -131,7 +131,7 @@ async fn cancel_all(runs: &RunService) {
     let driven = listed
         .into_iter()
         .flatten()
-        .filter(|summary| summary.status == RunStatus::Running);
+        .filter(|summary| runs.is_driven_here(&summary.id));
     let driven: Vec<RunId> = driven.map(|summary| summary.id).collect();
     for id in &driven {
         let _it_has_ended = runs.cancel(id, SERVER).await;

@@ -198,7 +198,12 @@ fn sound_texts() -> Vec<(String, String)> {
         }
     }
     assert!(texts.len() > 3, "{} ensembles", texts.len());
-    for document in ["README.md", "docs/language.md", "docs/architecture.md"] {
+    for document in [
+        "README.md",
+        "docs/getting-started.md",
+        "docs/language.md",
+        "docs/architecture.md",
+    ] {
         let shown = |block: Block| Some((block.place.clone(), block.ensemble()?));
         texts.extend(blocks(document).into_iter().filter_map(shown));
     }

@@ -469,7 +469,7 @@ fn a_line_that_comes_in_pieces_is_told_once_and_whole() {
         .run(["run", "a.yaml", "--answer", "person=yes"])
         .expect_code(0);
     let journal = std::fs::read(workspace.runs()[0].join("journal.jsonl")).expect("a journal");
-    let folder = workspace.path().join(".ensemble/runs/20990101-000000-zzzz");
+    let folder = workspace.path().join(".ensemble/runs/zzzz-20990101-000000000");
     let mut driver = Driver::of(&workspace, &folder);
     let lines: Vec<&[u8]> = journal.split_inclusive(|byte| *byte == b'\n').collect();
     driver.write(lines[0]);

@@ -1,9 +1,12 @@
 //! The only file that uses the types of the protocol's crate: what a client asks in our words, and what it is told.
+//!
+//! Invariant: no other file uses the types of the protocol's crate.
 
 use std::path::{Path, PathBuf};
 
-use agent_client_protocol::v1::schema as acp;
+use agent_client_protocol_schema::v1 as acp;
 use ensemble_core::operator::{Asked, Decision, PermissionRequest};
+use ensemble_history::asked_text;
 use ensemble_runs::{ClientServer, ClientServers};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -291,12 +294,4 @@ pub(crate) fn form(session: &str, asked: &Asked) -> Value {
 pub(crate) fn filled_in(answer: &Value) -> Option<String> {
     (answer["action"] == "accept").then_some(())?;
     Some(answer["content"]["answer"].as_str()?.to_owned())
-}
-
-/// The question, and why the answer before was refused.
-pub(crate) fn asked_text(asked: &Asked) -> String {
-    match &asked.refused {
-        Some(refused) => format!("{refused}\n{}", asked.question.prompt),
-        None => asked.question.prompt.clone(),
-    }
 }

@@ -1,4 +1,6 @@
 //! The server: requests of the client, and its sessions.
+//!
+//! Invariant: the journals of runs are the only state.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;

@@ -1,4 +1,6 @@
 //! A session: a run, what it is set to, and what was told of it.
+//!
+//! Invariant: its id is that of its run.
 
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};

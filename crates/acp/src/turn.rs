@@ -1,12 +1,14 @@
 //! A prompt: the run begins or goes on with it, and the client is told until the run ends or asks for a text.
+//!
+//! Invariant: a cancelled prompt is answered at once, and as cancelled.
 
 use std::rc::Rc;
 
 use ensemble_core::conversation::{CompletionReason, Event, RunEnded};
 use ensemble_core::operator::{Asked, PermissionRequest};
 use ensemble_core::store::RunId;
+use ensemble_history::{RunState, RunSummary, asked_text};
 use ensemble_language::data::{Context, Failure, FailureKind};
-use ensemble_runs::service::{RunStatus, RunSummary};
 use ensemble_runs::{RunEvent, RunEventKind};
 use serde_json::json;
 use tokio::sync::{mpsc, watch};
@@ -79,8 +81,7 @@ impl Prompt {
         }
         let mut summary = self.summary().await?;
         // While a run of this process is being closed, it looks as if another process had it.
-        let is_open = matches!(summary.status, RunStatus::Running | RunStatus::RunningElsewhere { .. });
-        if is_open && summary.questions.is_empty() {
+        if summary.process.is_some() && summary.questions.is_empty() {
             service.ended(id).await;
             summary = self.summary().await?;
         }
@@ -93,12 +94,10 @@ impl Prompt {
             answered.map_err(Refusal::failed)?;
             return self.follow().await;
         }
-        let is_cut = match summary.status {
-            RunStatus::Interrupted => true,
-            RunStatus::Ended { outcome } => {
-                outcome == CompletionReason::WaitingForInput || text == RESUME && outcome.is_resumable()
-            }
-            _ => false,
+        let is_cut = match summary.state {
+            RunState::Interrupted | RunState::Waiting => true,
+            RunState::Ended(outcome) => text == RESUME && outcome.is_resumable(),
+            RunState::Running => false,
         };
         if is_cut {
             service.resume(id, session.options()).await.map_err(Refusal::failed)?;
@@ -186,7 +185,7 @@ impl Prompt {
                 RunEventKind::Asked(asked) => {
                     waits_for_text = true;
                     let card = Story::card_of(&asked.run, &asked.agent, asked.execution);
-                    self.tell(Story::question(&card, protocol::asked_text(&asked))).await;
+                    self.tell(Story::question(&card, asked_text(&asked))).await;
                 }
                 RunEventKind::PermissionRequested(wanted) => {
                     asking.spawn_local(permit(self.session.clone(), self.wire.clone(), wanted));

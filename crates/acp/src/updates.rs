@@ -1,4 +1,6 @@
 //! What a client is told of a run: records and live pieces as updates of its session.
+//!
+//! Invariant: it decides nothing.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -6,7 +8,9 @@ use std::sync::Arc;
 use ensemble_core::conversation::{Event, ExecutionEnd, Record};
 use ensemble_core::store::RunId;
 use ensemble_core::thread::ToolEnd;
-use ensemble_language::ensemble::{AgentKind, Ensemble};
+use ensemble_history::answer::{is_person, speakers};
+use ensemble_history::output_text;
+use ensemble_language::ensemble::Ensemble;
 use ensemble_runs::{LivePiece, Piece};
 use serde_json::Value;
 
@@ -48,7 +52,7 @@ pub(crate) struct Card {
 pub(crate) struct Story {
     run: RunId,
     agents: Vec<(String, Status)>,
-    /// The agents that no other one reads: their words are those of the ensemble.
+    /// The agents that speak for the ensemble.
     speakers: HashSet<Arc<str>>,
     /// The agents whose words are those of the user.
     people: HashSet<Arc<str>>,
@@ -66,22 +70,15 @@ pub(crate) struct Story {
 
 impl Story {
     pub(crate) fn new(run: RunId, ensemble: &Ensemble) -> Self {
-        let read = ensemble.agents.iter().flat_map(|agent| {
-            let waits = agent.dependencies.iter().filter(|dependency| !dependency.feedback);
-            waits.map(|dependency| &dependency.agent_name)
-        });
-        let read: HashSet<&Arc<str>> = read.collect();
-        let names = ensemble.agents.iter().map(|agent| &agent.name);
-        let asked = ensemble
-            .agents
-            .iter()
-            .filter(|agent| matches!(agent.kind, AgentKind::Input(_)));
-        let people: HashSet<Arc<str>> = asked.map(|agent| agent.name.clone()).collect();
-        let speaks = |name: &&Arc<str>| !read.contains(*name) && !people.contains(*name);
+        let agents = ensemble.agents.iter();
+        let names = agents.clone().map(|agent| &agent.name);
         Self {
             run,
-            speakers: names.clone().filter(speaks).cloned().collect(),
-            people,
+            speakers: speakers(ensemble).map(|agent| agent.name.clone()).collect(),
+            people: agents
+                .filter(|agent| is_person(agent))
+                .map(|agent| agent.name.clone())
+                .collect(),
             agents: names.map(|name| (name.to_string(), Status::Pending)).collect(),
             cards: HashSet::new(),
             begun: HashMap::new(),
@@ -136,7 +133,7 @@ impl Story {
                     None => (None, Status::Failed),
                 };
                 let id = Self::tool_card(run, &ended.call.id);
-                let text = output.as_ref().map(shown);
+                let text = output.as_ref().map(output_text);
                 let arguments = ended.call.arguments.clone();
                 vec![self.tool(id, &ended.call.name, status, arguments, output, text)]
             }
@@ -152,7 +149,9 @@ impl Story {
             Event::ExecutionFinished(finished) => {
                 let id = Self::card_of(run, &finished.agent, finished.execution);
                 let (status, text, output) = match &finished.end {
-                    ExecutionEnd::Succeeded(output) => (Status::Completed, shown(output), Some(Value::clone(output))),
+                    ExecutionEnd::Succeeded(output) => {
+                        (Status::Completed, output_text(output), Some(Value::clone(output)))
+                    }
                     ExecutionEnd::Failed(failure) => (Status::Failed, failure.error.clone(), None),
                 };
                 let mut updates = self.spoken(is_outermost, &finished.agent, &id, status, &text);
@@ -313,16 +312,6 @@ pub(crate) fn title(message: &str, ensemble: &str) -> String {
     match line {
         "" => ensemble.to_owned(),
         line => line.chars().take(80).collect(),
-    }
-}
-
-/// The only text of an output, or all of it as JSON.
-fn shown(output: &Value) -> String {
-    let only = output.as_object().filter(|map| map.len() == 1);
-    let only = only.and_then(|map| map.values().next()?.as_str());
-    match only.or(output.as_str()) {
-        Some(text) => text.to_owned(),
-        None => format!("{output:#}"),
     }
 }
 

@@ -1,4 +1,6 @@
 //! Messages of JSON-RPC, one on a line. What waits to be read by the client is bounded.
+//!
+//! Invariant: what waits for the client is bounded, and standard output carries messages only.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;

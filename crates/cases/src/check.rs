@@ -1,4 +1,6 @@
 //! What is wrong with a test file as seen from its ensemble: names, and what cannot have an effect.
+//!
+//! Invariant: it is pure.
 
 use std::sync::Arc;
 

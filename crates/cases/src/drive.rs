@@ -1,4 +1,6 @@
 //! Holds the conversation of a case, over the run layer.
+//!
+//! Invariant: a case without `live: true` starts no process, opens no connection and waits for no clock.
 
 use std::cell::OnceCell;
 use std::sync::{Arc, Mutex, PoisonError};

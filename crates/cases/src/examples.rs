@@ -1,4 +1,6 @@
 //! Values for examples: what a JSON Schema allows, and what conditions wish for.
+//!
+//! Invariant: it is pure, and may be wrong: what is made of it is tried.
 
 use ensemble_language::condition::Wish;
 use serde_json::{Map, Value, json};

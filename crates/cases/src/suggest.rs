@@ -3,12 +3,14 @@
 //! Exploration gives an example conversation: which agents run in each turn, which fail, and what conditions answer. It
 //! becomes a case: each execution gets a stub, and what the conditions read in it is such that they have these answers. The
 //! case is held; it is suggested only if it reaches what it is for.
+//!
+//! Invariant: a case is suggested only if it was held, passes, and reaches what it is for.
 
 use std::collections::{BTreeSet, HashMap};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use ensemble_core::explore::{Budget, End, ExecutionResult, ExploredExecution, Goal, examples};
+use ensemble_explore::{Budget, End, ExecutionResult, ExploredExecution, Goal, examples};
 use ensemble_language::cases::{Case, Expect, Gives, Stub, Stubs, TestFile};
 use ensemble_language::condition::{Condition, Expression, Place, Wish, Wished};
 use ensemble_language::data::{Failure, FailureKind, JsonMap};

@@ -1,4 +1,6 @@
 //! The operator of a run: the person or program that answers questions and requests for permission.
+//!
+//! Invariant: whoever answers gets all that the agent asks, and all arguments of a call.
 
 use std::sync::Arc;
 use std::time::Duration;

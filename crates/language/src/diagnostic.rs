@@ -1,6 +1,8 @@
 //! Findings about a text: the message, the place, and the help.
 //!
 //! A [`Finding`] has a symbolic place (a route). A [`Diagnostic`] has a position in a [`Source`] and can be shown.
+//!
+//! Invariant: codes are stable; a code keeps its meaning.
 
 use crate::source::{At, Source, Span};
 use crate::yaml::edit::{Applicability, Fix, RouteEdit, RouteFix};

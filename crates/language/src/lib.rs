@@ -22,6 +22,7 @@ pub mod cases;
 pub mod check;
 pub mod condition;
 pub mod data;
+pub mod definition;
 pub mod design;
 pub mod diagnostic;
 pub mod ensemble;

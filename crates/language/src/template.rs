@@ -25,6 +25,11 @@
 //! An agent with one of the fixed names is available only under `dependencies`.
 //!
 //! **Invariant:** rendering copies only the texts that it prints, never the context or an output.
+//!
+//! Prompts and questions. Before a text is parsed, `template/scan.rs` reads its tokens: a template that nests too deeply is not parsed,
+//! because the library's parser would overflow the stack. `template/kept.rs` checks each value that a template assigns, so that no value
+//! contains itself. `template/typing.rs` walks over the library's syntax tree with what is known of the variables (the types of
+//! `condition`), and reports what cannot work.
 
 mod error;
 mod kept;

@@ -2,6 +2,8 @@
 //!
 //! A page in a browser must not reach the server, whatever name it has for this machine: the host and the origin of each
 //! request are checked, a token is needed, and no header allows other origins anything.
+//!
+//! Invariant: a request has a name of the server as its host, no foreign origin, and the token.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;

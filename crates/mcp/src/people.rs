@@ -1,4 +1,6 @@
 //! Questions and requests for permission as forms that a client shows to a person.
+//!
+//! Invariant: a form contains no characters that control a terminal.
 
 use ensemble_core::operator::{Asked, Decision, PermissionRequest, visible};
 use ensemble_core::store::RunId;

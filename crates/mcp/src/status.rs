@@ -1,20 +1,19 @@
 //! What a client is told of a run: one document, the same for a call, a wait and a look.
+//!
+//! Invariant: it matches the schema that the tools tell.
 
 use ensemble_core::conversation::{CompletionReason, Event};
 use ensemble_core::operator::{Asked, PermissionRequest};
 use ensemble_core::store::RunId;
-use ensemble_runs::service::{OpenQuestion, RunService, RunStatus, RunSummary};
+use ensemble_history::{OpenQuestion, RunState, RunSummary};
+use ensemble_runs::service::RunService;
 use ensemble_runs::{RecordedRun, RunError};
 use serde_json::{Map, Value, json};
 
-/// The states of a run that is not over.
-const OPEN: [&str; 4] = ["running", "running_elsewhere", "interrupted", "waiting_for_input"];
-
 /// The document as a JSON Schema, with the schema of the result.
 pub(crate) fn document_schema(result: Value) -> Map<String, Value> {
-    let ends = CompletionReason::ALL.iter().map(|reason| reason.as_str());
-    let mut statuses: Vec<&str> = OPEN.into_iter().chain(ends).collect();
-    statuses.dedup();
+    let mut statuses: Vec<&str> = RunState::words().collect();
+    statuses.sort_unstable();
     let schema = json!({
         "type": "object",
         "properties": {
@@ -23,12 +22,13 @@ pub(crate) fn document_schema(result: Value) -> Map<String, Value> {
             "status": {
                 "type": "string",
                 "description": "`completed` and the others that end with a limit have a result. `running`: call await_run. \
-                                `waiting_for_input`: call answer_run. `interrupted`: call await_run, which goes on with the run.",
+                                `waiting`: call answer_run. `interrupted`: call await_run, which goes on with the run.",
             },
+            "process": {"type": "integer", "description": "The process that drives the run, if it is not this server."},
             "result": result,
             "detail": {"type": "string", "description": "Which limit, agent or condition has ended the run."},
             "error": {"type": "string", "description": "Why an agent has failed."},
-            "turns": {"type": "integer", "description": "The turns that have finished."},
+            "turns": {"type": "integer", "description": "The number of turns."},
             "executions": {"type": "integer", "description": "The executions of agents that have ended."},
             "started_at": {"type": "string"},
             "questions": {"type": "array", "description": "What agents ask a person.", "items": {"type": "object"}},
@@ -38,8 +38,6 @@ pub(crate) fn document_schema(result: Value) -> Map<String, Value> {
         "required": ["run", "ensemble", "status"],
     });
     let mut schema = schema.as_object().cloned().unwrap_or_default();
-    statuses.sort_unstable();
-    statuses.dedup();
     schema["properties"]["status"]["enum"] = json!(statuses);
     schema
 }
@@ -61,12 +59,17 @@ pub(crate) async fn told(service: &RunService, id: &RunId) -> Result<Told, RunEr
     let mut document = brief(&summary);
     let questions: Vec<Value> = match asked.is_empty() {
         false => asked.iter().map(question).collect(),
-        true if !matches!(summary.status, RunStatus::Running) => summary.questions.iter().map(recorded).collect(),
+        true if !service.is_driven_here(id) => summary.questions.iter().map(recorded).collect(),
         true => Vec::new(),
     };
-    let is_waiting = !questions.is_empty() || !permissions.is_empty();
-    if is_waiting && matches!(summary.status, RunStatus::Running) {
-        document["status"] = json!("waiting_for_input");
+    // Asked or answered while the log was read.
+    if service.is_driven_here(id) {
+        let is_waiting = !questions.is_empty() || !permissions.is_empty();
+        document["status"] = json!(if is_waiting {
+            RunState::Waiting
+        } else {
+            RunState::Running
+        });
     }
     if !questions.is_empty() {
         document["questions"] = json!(questions);
@@ -75,9 +78,9 @@ pub(crate) async fn told(service: &RunService, id: &RunId) -> Result<Told, RunEr
         document["permissions"] = permissions.iter().map(permission).collect();
     }
     let mut is_error = false;
-    if let RunStatus::Ended { outcome } = summary.status {
+    if let RunState::Ended(outcome) = summary.state {
         let has_result = outcome == CompletionReason::Completed || outcome.is_limit();
-        is_error = !has_result && outcome != CompletionReason::WaitingForInput;
+        is_error = !has_result;
         if has_result || is_error {
             let recorded = service.recorded(id).await?;
             if has_result {
@@ -96,20 +99,17 @@ pub(crate) async fn told(service: &RunService, id: &RunId) -> Result<Told, RunEr
 
 /// A run in a list.
 pub(crate) fn brief(summary: &RunSummary) -> Value {
-    let status = match summary.status {
-        RunStatus::Running => "running",
-        RunStatus::RunningElsewhere { .. } => "running_elsewhere",
-        RunStatus::Interrupted => "interrupted",
-        RunStatus::Ended { outcome } => outcome.as_str(),
-    };
     let mut document = json!({
         "run": summary.id,
         "ensemble": summary.ensemble,
-        "status": status,
+        "status": summary.state,
         "started_at": summary.started_at,
         "turns": summary.turns,
         "executions": summary.executions,
     });
+    if let Some(process) = summary.process.filter(|process| *process != std::process::id()) {
+        document["process"] = json!(process);
+    }
     if let Some(detail) = &summary.detail {
         document["detail"] = json!(detail);
     }
@@ -176,9 +176,9 @@ fn permission(requested: &PermissionRequest) -> Value {
 fn next(id: &RunId, status: &str) -> Option<String> {
     let run = json!({"run": id});
     match status {
-        "running" | "running_elsewhere" => Some(format!("call await_run with {run}")),
+        "running" => Some(format!("call await_run with {run}")),
         "interrupted" => Some(format!("call await_run with {run}, which goes on with the run")),
-        "waiting_for_input" => Some(format!(
+        "waiting" => Some(format!(
             "ask the user, then call answer_run with {}",
             json!({"run": id, "answer": "…"})
         )),

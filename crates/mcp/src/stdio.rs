@@ -1,4 +1,6 @@
 //! The client that has started the program: one message in a line, over two streams.
+//!
+//! Invariant: standard output carries messages only.
 
 use std::sync::Arc;
 

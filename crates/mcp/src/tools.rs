@@ -1,4 +1,6 @@
 //! The tools that every folder has: runs that are under way, and help for writing ensembles.
+//!
+//! Invariant: no ensemble has the name of such a tool.
 
 use std::sync::Arc;
 

@@ -1,4 +1,6 @@
 //! Who asks: the question of an execution can be that of a run inside the run.
+//!
+//! Invariant: it reads what the engine has, and keeps nothing.
 
 use std::sync::Arc;
 

@@ -1,4 +1,6 @@
 //! The client of the engine, over its HTTP interface.
+//!
+//! Invariant: starting a run twice starts it once, so a request that a lost node did not answer is sent again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,6 +12,7 @@ use ensemble_core::log::{CommitError, SyncPoint};
 use ensemble_core::records::LineError;
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::{Durability, LogEnd, ReadError, RunId, RunStore, StoreError, StoredRun};
+use ensemble_history::RunState;
 use ensemble_runs::batch::{Engine, GivenToRun};
 use ensemble_runs::{Ready, RunError};
 use futures_util::stream::{self, StreamExt};
@@ -260,7 +263,7 @@ impl Remote {
                 return Ok(());
             }
             let brief = self.brief(id).await?;
-            if brief.is_some_and(|brief| brief.outcome.is_some()) {
+            if brief.is_some_and(|brief| brief.state != RunState::Running) {
                 return Ok(());
             }
         }

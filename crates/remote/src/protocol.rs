@@ -1,4 +1,6 @@
 //! What is sent. Everything is JSON; records are lines of a journal.
+//!
+//! Invariant: a run that is copied from the engine has the records that its workflow folded.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +10,8 @@ use ensemble_core::conversation::{CompletionReason, Record, RunStarted};
 use ensemble_core::operator::Decision;
 use ensemble_core::records::{LineError, decode, encode};
 use ensemble_core::store::RunId;
+use ensemble_history::{RunState, RunSummary};
+use ensemble_language::data::Usage;
 use ensemble_runs::Ready;
 use ensemble_runs::batch::GivenToRun;
 use ensemble_runs::steps::InnerRun;
@@ -197,21 +201,39 @@ pub struct Brief {
     pub ensemble: Arc<str>,
     /// When it began.
     pub started_at: DateTime<Utc>,
-    /// How it ended.
+    /// The state.
+    pub state: RunState,
+    /// The outcome, if the run has ended or waits for an answer.
     pub outcome: Option<CompletionReason>,
-    /// The turns that have finished.
+    /// The number of turns.
     pub turns: u32,
-    /// The executions that have ended.
+    /// The number of executions that ended.
     pub executions: usize,
-    /// The executions that have failed.
-    pub failed: u32,
+    /// The number of executions that failed.
+    pub failed: usize,
+    /// Requests, tokens and cost of all attempts.
+    pub usage: Usage,
 }
 
 impl Brief {
-    /// Is the run over? One that waits for an answer is not.
+    /// Returns whether the run is over. A run that waits for an answer is not over.
     pub fn is_over(&self) -> bool {
-        let outcome = self.outcome;
-        outcome.is_some_and(|outcome| outcome != CompletionReason::WaitingForInput)
+        self.state.is_ended()
+    }
+}
+
+impl From<RunSummary> for Brief {
+    fn from(summary: RunSummary) -> Self {
+        Self {
+            ensemble: summary.ensemble,
+            started_at: summary.started_at,
+            state: summary.state,
+            outcome: summary.completion_reason,
+            turns: summary.turns,
+            executions: summary.executions,
+            failed: summary.failed,
+            usage: summary.usage,
+        }
     }
 }
 

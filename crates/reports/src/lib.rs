@@ -4,7 +4,7 @@
 //! - [`report::diagnostics`], [`report::Github`], [`report::Sarif`] and [`report::Junit`] report findings.
 //! - [`report::graph::Picture`] is a graph of agents; [`report::graph::mermaid`], [`report::graph::dot`], [`report::graph::svg`] and
 //!   [`report::graph::ascii`] draw it.
-//! - [`story::Story`] is a recorded run, turn by turn; [`report::story`] writes it as text, JSON, Markdown and HTML.
+//! - [`report::story`] writes the [`Story`](ensemble_history::story::Story) of a recorded run as text, JSON, Markdown and HTML.
 //!
 //! # Example
 //!
@@ -13,4 +13,3 @@
 #![doc = concat!("```\n", include_str!("../examples/draw_a_graph.rs"), "```")]
 
 pub mod report;
-pub mod story;

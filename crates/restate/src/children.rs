@@ -1,4 +1,6 @@
 //! The runs of an agent's inner ensemble, which are workflows of their own.
+//!
+//! Invariant: an execution that needs such runs returns without records, and is performed again with the records of those that have ended.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,6 @@
 //! The operator of an execution that goes on with the decision about a call.
+//!
+//! Invariant: a decision is for one call with the tool and the arguments that were shown.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,4 +1,7 @@
 //! The other workers: who performs an execution, and what it came to.
+//!
+//! Invariant: an execution is begun by the worker whose claim is in the journal of its call, and by another one only when that worker is
+//! lost.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,6 @@
 //! What a worker does outside of the engine: it prepares ensembles, and performs executions.
+//!
+//! Invariant: a call that the engine repeats takes up the execution that goes on.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;

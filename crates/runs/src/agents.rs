@@ -1,4 +1,6 @@
 //! One runner for each agent: here every kind gets what it needs from outside.
+//!
+//! Invariant: an ensemble in which an agent cannot run creates no run.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -2,6 +2,9 @@
 //!
 //! A folder is looked at once for all of its files. What is remembered of single scripts is bounded, so that memory
 //! does not grow with the number of files.
+//!
+//! Invariant: it executes nothing of a project (`around/checkers.rs` starts parsers, for `validate --check-scripts`), and what it remembers
+//! is bounded. A script is read and examined once for all folders of a call (`around/scripts.rs`).
 
 mod broken;
 mod checkers;

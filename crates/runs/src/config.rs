@@ -1,4 +1,6 @@
 //! The configurations of the project and of the user, and what of them counts.
+//!
+//! Invariant: what needs trust and has none counts as not there, and is told.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

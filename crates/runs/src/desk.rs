@@ -1,4 +1,6 @@
 //! Questions and requests for permission that wait for whoever holds the handle of a run.
+//!
+//! Invariant: a question that is dropped is taken back.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

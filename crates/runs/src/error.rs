@@ -1,4 +1,6 @@
 //! Why a run cannot be had, by kind. The words for a command line are the front end's.
+//!
+//! Invariant: it names no option of a command line.
 
 use std::fmt::Write;
 use std::path::PathBuf;

@@ -4,6 +4,8 @@
 //! them. Records come from the log where the subscriber was not there yet, or was too slow. Live pieces and questions are
 //! lost then; [`Run::questions`](crate::Run::questions) and [`Run::permissions`](crate::Run::permissions) have what is open.
 //! So a subscriber that stops reading costs a bounded amount of memory and never slows the run down.
+//!
+//! Invariant: a subscriber gets every record once, in order, and never slows the run down.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,6 @@
 //! External agents: which program is started, where, and with what.
+//!
+//! Invariant: a program that is missing is told before the run.
 
 use std::sync::Arc;
 

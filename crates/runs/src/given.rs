@@ -1,4 +1,6 @@
 //! Checks of what a run is given against its ensemble, before anything runs.
+//!
+//! Invariant: an answer or a permission for an agent or a tool that is not there is an error.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};

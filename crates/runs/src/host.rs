@@ -1,4 +1,6 @@
 //! What a program that holds runs hands in: the environment, the clock, randomness, the watchdog, and who is asked.
+//!
+//! Invariant: only `Host::system` and `Project::of_process` read the environment and the clock of the process.
 
 use std::fmt;
 use std::sync::Arc;

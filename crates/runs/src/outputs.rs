@@ -1,4 +1,6 @@
 //! What agents that are no scripts can put out, as far as the files tell.
+//!
+//! Invariant: it is `None` where the keys can be any.
 
 use std::sync::Arc;
 

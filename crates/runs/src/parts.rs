@@ -1,4 +1,6 @@
 //! What the agents of one ensemble are made of: profiles, places of scripts, and what all agents of a run share.
+//!
+//! Invariant: an agent that cannot run is reported at its place in the file.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

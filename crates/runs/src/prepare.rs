@@ -1,4 +1,6 @@
 //! From a file to a plan: read, load, check, compile; every problem in one go.
+//!
+//! Invariant: a `Prepared` has no error.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

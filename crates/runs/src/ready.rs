@@ -1,4 +1,6 @@
 //! An ensemble whose agents can run, before it has a run.
+//!
+//! Invariant: nothing is written before `begin`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,10 +21,12 @@ use ensemble_core::secrets::Secrets;
 use ensemble_core::store::{Durability, Lease, LogEnd, RunId, RunStore, StoreError, StoredRun};
 use ensemble_core::trace::TraceParent;
 use ensemble_language::data::{Context, digest};
+use ensemble_language::definition::ExternalDefinitions;
 use ensemble_language::diagnostic::Diagnostic;
 use ensemble_language::ensemble::Agent;
 
 use crate::agents::{ReadyAgents, ready_agents};
+use crate::definitions::{DefinitionOptions, read_definitions};
 use crate::desk::Desk;
 use crate::elsewhere::{Elsewhere, Outside};
 use crate::error::RunError;
@@ -237,10 +241,21 @@ impl Made {
             simulated: self.agents.simulated.clone(),
             stubs: self.stubs.clone(),
             responders: self.responders.clone(),
+            definitions: Some(self.definitions()),
             forked_from: None,
             trace: None,
             program: PROGRAM.to_owned(),
         }
+    }
+
+    /// Reads the digests of everything behind the agents as it is now.
+    pub(crate) fn definitions(&self) -> ExternalDefinitions {
+        let options = DefinitionOptions {
+            overrides: &self.shared.overrides,
+            stubs: &self.stubs,
+            responders: &self.responders,
+        };
+        read_definitions(&self.prepared, options, &self.shared.project)
     }
 
     /// What performs executions, without a run.

@@ -1,4 +1,6 @@
 //! A run as its store has it: its records, its ensemble as it was, and the right to drive it.
+//!
+//! Invariant: reading a run does not change it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,11 +9,13 @@ use ensemble_core::conversation::{ConversationState, Event, OpenExecution, Recor
 use ensemble_core::store::{Journal, StoredRun};
 use ensemble_language::data::{Context, digest};
 use ensemble_language::ensemble::{Ensemble, OnResume};
-use ensemble_language::loader::{self, Changes};
+use ensemble_language::loader::{self, Changes, Side};
 use ensemble_language::source::Source;
 
 use crate::carried::carry_over;
+use crate::definitions::{DefinitionOptions, RecordedDefinitions, read_definitions};
 use crate::error::RunError;
+use crate::given::overrides;
 use crate::inputs::Given;
 use crate::prepare::{Prepared, prepare, prepare_text};
 use crate::project::Project;
@@ -90,14 +94,38 @@ impl RecordedRun {
             return None;
         }
         let loaded = loader::load(&file);
-        let changes = loader::changes(self.prepared.loaded.document.as_ref()?, loaded.document.as_ref()?);
+        let recorded = Side::of_text(self.prepared.loaded.document.as_ref()?);
+        let changes = loader::changes(recorded, Side::of_text(loaded.document.as_ref()?));
         (!changes.is_empty()).then(|| (path.display().to_string(), changes))
+    }
+
+    /// Returns a sentence for each script, nested ensemble and profile behind an agent that has changed since the run
+    /// recorded its digest. The run continues with them as they are now.
+    pub fn changed_definitions(&self, project: &Project) -> Vec<String> {
+        let recorded = RecordedDefinitions::of(&self.journal.records).latest;
+        let (Some(recorded), Ok(started)) = (recorded, self.started()) else {
+            return Vec::new();
+        };
+        let (Ok(overrides), Some(document)) = (overrides(&started.models), &self.prepared.loaded.document) else {
+            return Vec::new();
+        };
+        let options = DefinitionOptions {
+            overrides: &overrides,
+            stubs: &started.stubs,
+            responders: &started.responders,
+        };
+        let now = read_definitions(&self.prepared, options, project);
+        let side = |external| Side {
+            document,
+            external: Some(external),
+        };
+        loader::changes(side(&recorded), side(&now)).sentences().collect()
     }
 }
 
-/// Agents of the open turn whose success does not prove that what they said still holds: they are executed again when the run is
-/// resumed.
-pub fn again(prepared: &Prepared, state: &ConversationState) -> Vec<Arc<str>> {
+/// Returns the agents of the open turn that are executed again when the run is resumed: those that have finished, with
+/// `on_resume: rerun`.
+pub fn agents_to_rerun(prepared: &Prepared, state: &ConversationState) -> Vec<Arc<str>> {
     let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
     let finished = slots.filter(|slot| matches!(slot.progress, OpenExecution::Finished(_)));
     finished
@@ -106,7 +134,7 @@ pub fn again(prepared: &Prepared, state: &ConversationState) -> Vec<Arc<str>> {
         .collect()
 }
 
-/// Does what this agent said never prove that it still holds?
+/// Returns whether the agent has `on_resume: rerun`.
 pub(crate) fn reruns(prepared: &Prepared, agent: &str) -> bool {
     let id = prepared.plan.id(agent);
     id.is_some_and(|id| prepared.plan.agent(id).conversation.on_resume == OnResume::Rerun)

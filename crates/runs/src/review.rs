@@ -1,4 +1,6 @@
 //! What a file would do with the user's keys and environment, for the user to look at and for a run to ask about.
+//!
+//! Invariant: every ensemble of a run passes it before anything starts.
 
 use std::path::{Path, PathBuf};
 

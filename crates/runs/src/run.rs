@@ -1,4 +1,6 @@
 //! A run that is driven: its handle, and the task that drives it.
+//!
+//! Invariant: dropping a handle does not end the run.
 
 use std::sync::Arc;
 

@@ -1,4 +1,6 @@
 //! The sandboxes of an ensemble: rules with the paths of this machine.
+//!
+//! Invariant: a sandbox that cannot be enforced creates no run.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,4 +1,6 @@
 //! Which variables of the environment are secrets of a run.
+//!
+//! Invariant: they are known before anything starts.
 
 use ensemble_agents::agent::process::is_small;
 use ensemble_agents::model::Profiles;

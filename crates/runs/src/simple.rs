@@ -1,4 +1,6 @@
 //! The shortest way to a run: one ensemble, its options, and its result.
+//!
+//! Invariant: a run that nobody can answer ends; it does not wait.
 
 use std::future::IntoFuture;
 use std::pin::Pin;
@@ -6,6 +8,8 @@ use std::sync::Arc;
 
 use ensemble_core::conversation::{CompletionReason, ConversationState, RunResult};
 use ensemble_core::store::{RunId, RunStore};
+use ensemble_history::answer::answer;
+use ensemble_history::output_text;
 use serde_json::Value;
 
 use crate::error::RunError;
@@ -165,12 +169,10 @@ impl Outcome {
         Some(self.output(agent)?.get("response")?.as_str()?.to_owned())
     }
 
-    /// What the last agent said: the text of its output, or the output as JSON.
+    /// Returns the answer of the run as text: its declared result, or the latest output of an agent that speaks for the
+    /// ensemble.
     pub fn last_text(&self) -> Option<String> {
-        let last = self.state.history().filter(|entry| entry.success()).last()?;
-        let output = last.output_data();
-        let text = output.get("response").and_then(Value::as_str).map(str::to_owned);
-        Some(text.unwrap_or_else(|| output.to_string()))
+        answer(&self.state).map(|output| output_text(&output))
     }
 
     /// A value of the context with which the run ended.

@@ -2,6 +2,8 @@
 //!
 //! A durable engine decides the turns of a run itself, with the same fold and the same resolver, and gives each execution
 //! to a worker. The worker performs it here as a run would: with its attempts, pauses, time limits, parts and tools.
+//!
+//! Invariant: an execution is performed by the same executor as in a run, and no turn is finished or begun.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,6 @@
 //! The tools of LLM agents, each with what performs it.
+//!
+//! Invariant: a tool with `permission: deny` is not offered to the model.
 
 use std::sync::Arc;
 

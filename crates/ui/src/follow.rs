@@ -1,10 +1,13 @@
 //! The fold of one run, and those who follow it.
+//!
+//! Invariant: a follower that is too slow begins again, and never slows the run down.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ensemble_core::store::{RunFollower, RunId, StoredRun};
+use ensemble_history::Driver;
 use ensemble_runs::recorded::{recorded_ensemble, started};
 use ensemble_runs::service::{Follow, RunService};
 use ensemble_runs::{RunEvent, RunEventKind};
@@ -108,7 +111,17 @@ impl Watched {
 
     async fn head_as(&self, driven: Driven, runs: &RunService) -> Value {
         let view = self.view().await;
-        let mut head = view.head(self.run.id(), driven);
+        self.current_head(&view, driven, runs)
+    }
+
+    fn current_head(&self, view: &View, driven: Driven, runs: &RunService) -> Value {
+        let driver = match driven {
+            Driven::Here => Driver::Process(std::process::id()),
+            Driven::Elsewhere(process) => Driver::Process(process),
+            Driven::Nowhere => Driver::Nobody,
+        };
+        let state = runs.state(self.run.id(), view.history(), driver);
+        let mut head = view.head(self.run.id(), driven, state);
         head["waiting"] = waiting(runs, self);
         head
     }
@@ -131,8 +144,7 @@ impl Watched {
         changed.sort_unstable();
         changed.dedup();
         let rows: Vec<Value> = changed.iter().filter_map(|at| view.row(*at)).collect();
-        let mut head = view.head(self.run.id(), self.driven(runs));
-        head["waiting"] = waiting(runs, self);
+        let mut head = self.current_head(view, self.driven(runs), runs);
         for large in ["input", "context"] {
             head.as_object_mut().map(|head| head.remove(large));
         }

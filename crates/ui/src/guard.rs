@@ -1,4 +1,6 @@
 //! Who may use the server: the address under which it is called, the page that calls it, and the token.
+//!
+//! Invariant: no request but for the files of the page passes without `Host`, `Origin` and token being looked at.
 
 use hyper::header::{AUTHORIZATION, COOKIE, HOST, HeaderMap, HeaderName, ORIGIN};
 use hyper::{Method, StatusCode};

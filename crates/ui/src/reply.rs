@@ -1,4 +1,6 @@
 //! Responses, each with the headers that keep the page to itself.
+//!
+//! Invariant: each has the policy of the page, or a stricter one.
 
 use std::convert::Infallible;
 

@@ -1,5 +1,7 @@
 //! Listens on the loopback interface, and serves each connection on a thread of its own: readers of the page take no time from
 //! the thread that drives runs.
+//!
+//! Invariant: it listens on the loopback interface only.
 
 use std::convert::Infallible;
 use std::io;

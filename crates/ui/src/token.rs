@@ -1,4 +1,6 @@
 //! The secret that a client of the server must know.
+//!
+//! Invariant: it is never shown by `Debug`, and a comparison tells nothing of it by its time.
 
 use std::fmt;
 use std::io;

@@ -5,15 +5,15 @@ use crate::cli::args::{OutputForm, RunsDiffArgs};
 use crate::cli::error::CliError;
 use crate::cli::exit;
 use crate::cli::surroundings::Surroundings;
+use ensemble_history::story::{Side, compare};
 use ensemble_reports::report::story::{Named, comparison, comparison_document};
-use ensemble_reports::story::{Side, compare};
 
 /// `ensemble runs diff`.
 pub(super) async fn diff(args: &RunsDiffArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
     let a = opened(Some(&args.a), surroundings).await?;
     let b = opened(args.b.as_deref(), surroundings).await?;
     let compared = compare(a.side(), b.side());
-    let latest = b.story.started.as_ref().map_or("", |started| &*started.run_id);
+    let latest = b.story.started().map_or("", |started| &*started.run_id);
     let named = [a.named(&args.a), b.named(args.b.as_deref().unwrap_or(latest))];
     let text = match args.output {
         OutputForm::Human => comparison(&compared, &named, surroundings.streams.out_width()),
@@ -35,6 +35,7 @@ impl Opened {
         Named {
             given,
             story: &self.story,
+            state: self.state(),
         }
     }
 }

@@ -6,15 +6,15 @@ use super::file::write_bytes;
 use crate::cli::args::{ExportFormat, RunsExportArgs};
 use crate::cli::error::CliError;
 use crate::cli::exit;
-use crate::cli::picture::{of_ensemble, overlay};
+use crate::cli::picture::of_ensemble;
 use crate::cli::surroundings::Surroundings;
-use ensemble_core::store::{Journal, RunStore};
+use ensemble_core::store::RunStore;
+use ensemble_history::story::{Story, model_exchanges};
 use ensemble_reports::report::RunResult;
 use ensemble_reports::report::door::passed;
-use ensemble_reports::report::graph::{Picture, mermaid, svg};
+use ensemble_reports::report::graph::{mermaid, svg};
 use ensemble_reports::report::story::{Exported, html, markdown};
-use ensemble_reports::story::{Story, model_exchanges};
-use ensemble_runs::{Prepared, RecordedRun};
+use ensemble_runs::RecordedRun;
 
 /// `ensemble runs export`.
 pub(super) async fn export(
@@ -54,29 +54,25 @@ fn written(format: ExportFormat, recorded: &RecordedRun) -> String {
         .ids()
         .map(|id| (prepared.plan.name(id).clone(), prepared.plan.agent(id).kind_name()))
         .collect();
-    let picture = drawn(prepared, journal);
+    let story = Story::from_records(&journal.records);
+    let driver = super::show::driver(&**run);
+    let mut picture = of_ensemble(prepared.plan.ensemble());
+    picture.add_run(&story.history, prepared.plan.ensemble(), prepared.plan.ensemble());
+    picture.add_run_title(&story.history, driver);
     let graph = match format {
         ExportFormat::Html => svg(&picture),
         _ => mermaid(&picture),
     };
     let exported = Exported {
-        story: &Story::of(&journal.records),
+        story: &story,
         exchanges: &model_exchanges(&journal.records, &prepared.plan),
         agents: &agents,
         context: state.context(),
-        driver: super::show::driver(&**run),
+        driver,
         graph: &graph,
     };
     match format {
         ExportFormat::Html => html(&exported),
         _ => markdown(&exported),
     }
-}
-
-/// The picture of the ensemble with the data of the run.
-fn drawn(prepared: &Prepared, journal: &Journal) -> Picture {
-    let ensemble = prepared.plan.ensemble();
-    let mut picture = of_ensemble(ensemble);
-    overlay(&mut picture, ensemble, ensemble, journal);
-    picture
 }

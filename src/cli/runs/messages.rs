@@ -9,8 +9,8 @@ use crate::cli::error::CliError;
 use crate::cli::exit;
 use crate::cli::surroundings::Surroundings;
 use ensemble_core::store::StoredRun;
+use ensemble_history::story::{FileRecords, ModelExchange, model_exchanges};
 use ensemble_reports::report::story::messages;
-use ensemble_reports::story::{FileRecords, ModelExchange, model_exchanges};
 use ensemble_runs::RecordedRun;
 
 /// Prints the exchanges that the filter `AGENT[@TURN]` selects; an empty filter selects all.

@@ -10,8 +10,8 @@ use crate::cli::error::CliError;
 use crate::cli::exit;
 use crate::cli::surroundings::Surroundings;
 use ensemble_core::store::{RunStore, StoreError, StoredRun};
+use ensemble_history::{Driver, RunHistory, RunState};
 use ensemble_reports::report::count;
-use ensemble_reports::story::{Progress, Story};
 
 /// `ensemble runs prune`.
 pub(super) async fn prune(
@@ -26,11 +26,11 @@ pub(super) async fn prune(
         match verdict(&*run, args).await {
             Verdict::Keep => {}
             Verdict::Spare(why) => surroundings.print_err(&format!("kept {}: {why}\n", run.id())),
-            Verdict::Resumable(outcome) => {
+            Verdict::Resumable(state) => {
                 pruned.resumable += 1;
-                surroundings.print_err(&format!("kept {}: {outcome}, and it can be resumed\n", run.id()));
+                surroundings.print_err(&format!("kept {}: {state}, and it can be resumed\n", run.id()));
             }
-            Verdict::Delete(what) => delete(&*run, what, args.dry_run, &mut pruned, surroundings).await?,
+            Verdict::Delete(state) => delete(&*run, state, args.dry_run, &mut pruned, surroundings).await?,
         }
     }
     let (verb, freed) = if args.dry_run {
@@ -67,10 +67,10 @@ enum Verdict {
     Keep,
     /// The run is selected, but must be kept, for this reason.
     Spare(String),
-    /// The run is selected, but is kept because it can be resumed; with its outcome.
-    Resumable(&'static str),
-    /// The run is deleted; with its description.
-    Delete(&'static str),
+    /// The run is selected, but is kept because it can be resumed; with its state.
+    Resumable(RunState),
+    /// The run is deleted; with its state.
+    Delete(RunState),
 }
 
 async fn verdict(run: &dyn StoredRun, args: &RunsPruneArgs) -> Verdict {
@@ -81,36 +81,33 @@ async fn verdict(run: &dyn StoredRun, args: &RunsPruneArgs) -> Verdict {
         Ok(journal) => journal,
         Err(error) => return Verdict::Spare(format!("{error}; `ensemble runs rm` deletes it")),
     };
-    let story = Story::of(&journal.records);
-    if !is_old(&story, args) {
+    let history = RunHistory::from_records(&journal.records);
+    if !is_old(&history, args) {
         return Verdict::Keep;
     }
-    let (outcome, resumable) = match story.progress() {
-        Progress::Ended(reason) => (reason.as_str(), false),
-        Progress::Stopped(reason) => (reason.as_str(), true),
-        Progress::Open => ("unfinished", true),
-    };
-    if !args.outcome.is_empty() && !args.outcome.iter().any(|wanted| wanted == outcome) {
+    let outcome = history.ended().map(|ended| ended.completion_reason.as_str());
+    if !args.outcome.is_empty() && !args.outcome.iter().any(|wanted| Some(&**wanted) == outcome) {
         return Verdict::Keep;
     }
-    if resumable && !args.resumable {
-        return Verdict::Resumable(outcome);
+    let state = history.state(Driver::Nobody);
+    if state.is_resumable() && !args.resumable {
+        return Verdict::Resumable(state);
     }
-    Verdict::Delete(outcome)
+    Verdict::Delete(state)
 }
 
-fn is_old(story: &Story, args: &RunsPruneArgs) -> bool {
+fn is_old(history: &RunHistory, args: &RunsPruneArgs) -> bool {
     let Some(age) = args.older_than else { return true };
     let age = chrono::Duration::from_std(age).unwrap_or(chrono::Duration::MAX);
     let before = DateTime::<Utc>::from(SystemTime::now())
         .checked_sub_signed(age)
         .unwrap_or(DateTime::<Utc>::MIN_UTC);
-    story.latest.is_some_and(|latest| latest < before)
+    history.latest_at().is_some_and(|latest| latest < before)
 }
 
 async fn delete(
     run: &dyn StoredRun,
-    what: &str,
+    state: RunState,
     dry_run: bool,
     pruned: &mut Pruned,
     surroundings: &Surroundings,
@@ -130,7 +127,7 @@ async fn delete(
     }
     pruned.runs += 1;
     pruned.bytes += bytes;
-    surroundings.print(&format!("{}  {what}\n", run.id()));
+    surroundings.print(&format!("{}  {state}\n", run.id()));
     Ok(())
 }
 

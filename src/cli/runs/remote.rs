@@ -14,21 +14,20 @@ const LISTED: usize = 100;
 pub(super) async fn list(url: &str, as_json: bool, surroundings: &Surroundings) -> Result<u8, CliError> {
     let remote = Remote::at(url)?;
     let runs = remote.list(LISTED).await?;
-    let briefs: Vec<super::Brief> = runs
-        .into_iter()
-        .map(|(id, brief)| super::Brief {
-            id,
-            ensemble: brief.ensemble.to_string(),
-            started_at: brief.started_at,
-            outcome: brief
-                .outcome
-                .map_or_else(|| "unfinished".to_owned(), |outcome| outcome.to_string()),
-            turns: brief.turns,
-            executions: brief.executions,
-            failed: brief.failed,
-        })
-        .collect();
-    Ok(super::listed(&briefs, remote.url(), as_json, surroundings))
+    let listed = runs.into_iter().map(|(id, brief)| super::ListedRun {
+        id,
+        ensemble: brief.ensemble,
+        started_at: brief.started_at,
+        state: brief.state,
+        process: None,
+        outcome: brief.outcome,
+        turns: brief.turns,
+        executions: brief.executions,
+        failed: brief.failed,
+        usage: brief.usage,
+    });
+    let listed: Vec<super::ListedRun> = listed.collect();
+    Ok(super::print_runs(&listed, remote.url(), as_json, surroundings))
 }
 
 /// `ensemble runs fetch`. A copy that was fetched before is replaced, unless it went on here.

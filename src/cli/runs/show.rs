@@ -12,9 +12,10 @@ use crate::cli::surroundings::Surroundings;
 use ensemble_core::conversation::{Event, Record, RunStarted};
 use ensemble_core::records::encode;
 use ensemble_core::store::{RunStore, StoredRun};
+use ensemble_history::Driver;
+use ensemble_history::story::Story;
 use ensemble_reports::report::door::Door;
-use ensemble_reports::report::story::{Driver, StoryPrinter, document};
-use ensemble_reports::story::{Progress, Story};
+use ensemble_reports::report::story::{StoryPrinter, document};
 use ensemble_runs::Project;
 use ensemble_runs::files::FileStore;
 use ensemble_runs::recorded::{recorded_ensemble, started};
@@ -77,7 +78,7 @@ async fn follow(run: &dyn StoredRun, output: &mut StoryOutput, project: &Project
         }
         if !more.is_empty() || is_driven {
             silent = 0;
-        } else if output.story.progress() != Progress::Open {
+        } else if output.story.ended().is_some() {
             return Ok(exit::SUCCESS);
         } else {
             silent += 1;
@@ -103,7 +104,7 @@ struct StoryOutput {
 
 impl StoryOutput {
     fn take(&mut self, record: &Record) {
-        self.story.take(record);
+        self.story.apply(record);
         match self.form {
             Output::Human => {
                 let text = self.printer.render(record, &self.story);
@@ -136,9 +137,9 @@ impl StoryOutput {
 }
 
 /// The process that executes the run. A run inside another run is executed by the process of the outer run.
-pub(super) fn driver(run: &dyn StoredRun) -> Driver {
+pub(in crate::cli) fn driver(run: &dyn StoredRun) -> Driver {
     let outer = || FileStore::run_around(run.folder()?)?.driver();
-    run.driver().or_else(outer).map_or(Driver::Nobody, Driver::Process)
+    run.driver().or_else(outer).into()
 }
 
 /// The kinds of the agents, if the ensemble can still be read.

@@ -16,15 +16,14 @@ use serde_json::{Value, json};
 use self::answers::Injected;
 use self::responder::Responder;
 use super::build_error::BuildError;
-use super::reply::{object, without_last_newline};
 use super::scope::{listens_to, scope, warn_of_missed};
-use super::{BoxFuture, Execution, Observation, Observed, Runner};
+use super::{AttemptOutcome, AttemptResult, BoxFuture, Execution, Runner};
 use crate::model::{LoadScript, Model, ProfileError};
 use crate::sandbox::apart;
 use ensemble_core::operator::{Answer, Asked, Operator};
 use ensemble_core::store::RunId;
 use ensemble_core::thread::Iteration;
-use ensemble_language::data::{Failure, FailureKind, JsonMap, Question, Usage};
+use ensemble_language::data::{Failure, FailureKind, JsonMap, Question, Usage, output_from_text, output_from_value};
 use ensemble_language::ensemble::{Agent, InputSpec};
 use ensemble_language::template::{Scope, Template};
 
@@ -96,11 +95,11 @@ impl InputRunner {
         self.responder.as_ref().is_some_and(Responder::is_simulated)
     }
 
-    async fn attempt(&self, execution: Execution) -> Observed {
+    async fn attempt(&self, execution: Execution) -> AttemptOutcome {
         let scope = scope(&execution, &self.listens_to);
         let prompt = match apart::rendered(&self.prompt, &scope).await {
             Ok(prompt) => prompt,
-            Err(error) => return Observed::failure(FailureKind::Unavailable, format!("input.prompt: {error}")),
+            Err(error) => return AttemptOutcome::failure(FailureKind::Unavailable, format!("input.prompt: {error}")),
         };
         warn_of_missed(&scope, "input.prompt", &execution);
         let question = Question {
@@ -113,10 +112,10 @@ impl InputRunner {
         let result = match self.ask(&question, &execution, &scope, &mut booked).await {
             End::Output(output) => Ok(output),
             End::Failed(failure) => Err(failure),
-            End::Waiting => return Observed::NeedsInput(question),
+            End::Waiting => return AttemptOutcome::NeedsInput(question),
         };
         let exchange = if result.is_ok() { booked.exchange } else { Vec::new() };
-        Observed::Finished(Observation {
+        AttemptOutcome::Finished(AttemptResult {
             parts: Vec::new(),
             result,
             usage: (booked.usage.requests > 0).then_some(booked.usage),
@@ -183,10 +182,9 @@ impl InputRunner {
             other => other,
         };
         let chosen = match &answer {
-            Value::String(text) => choice(text, &self.choices, by).map(|text| text_output(&text)),
+            Value::String(text) => choice(text, &self.choices, by).map(|text| output_from_text(&text)),
             _ if !self.choices.is_empty() => None,
-            Value::Object(map) => Some(map.clone()),
-            other => Some(response(other.clone())),
+            other => Some(output_from_value(other.clone())),
         };
         match chosen {
             Some(output) => End::Output(output),
@@ -212,7 +210,7 @@ impl InputRunner {
 }
 
 impl Runner for InputRunner {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
+    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
         Box::pin(self.attempt(execution))
     }
 }
@@ -242,15 +240,6 @@ fn choice(answer: &str, choices: &[String], by: By) -> Option<String> {
     };
     let numbered = if by == By::Person { number() } else { None };
     named.or(numbered).cloned()
-}
-
-/// A text that contains a JSON object becomes this object.
-fn text_output(text: &str) -> JsonMap {
-    object(text).unwrap_or_else(|| response(without_last_newline(text).into()))
-}
-
-fn response(value: Value) -> JsonMap {
-    JsonMap::from_iter([("response".to_owned(), value)])
 }
 
 #[cfg(test)]

@@ -6,10 +6,7 @@
 use serde_json::Value;
 
 use super::Notes;
-use ensemble_language::data::{Failure, FailureKind, JsonMap};
-
-/// The key for text and values that are not objects.
-pub const RESPONSE: &str = "response";
+use ensemble_language::data::{Failure, FailureKind, JsonMap, output_from_value, without_last_newline};
 
 /// The maximum number of lines at which a JSON object is looked for in a text.
 const MOST_CANDIDATES: usize = 20;
@@ -38,18 +35,16 @@ pub fn from_text(text: &str, notes: &Notes) -> Result<JsonMap, Failure> {
                     "the output begins like a JSON object but was kept as text: {error}"
                 ));
             }
-            Ok(response(Value::String(without_last_newline(text).to_owned())))
+            Ok(output_from_value(without_last_newline(text).into()))
         }
     }
 }
 
 /// Converts a value: an object stays as it is, any other value is stored under `response`.
 pub fn from_value(value: Value) -> Result<JsonMap, Failure> {
-    let Value::Object(map) = value else {
-        return Ok(response(value));
-    };
-    match reported(&map) {
-        None => Ok(map),
+    let output = output_from_value(value);
+    match reported(&output) {
+        None => Ok(output),
         Some(error) => Err(Failure::new(FailureKind::Reported, error)),
     }
 }
@@ -66,17 +61,6 @@ pub fn reported(output: &JsonMap) -> Option<String> {
         }
         Some(other) => other.to_string(),
     })
-}
-
-fn response(value: Value) -> JsonMap {
-    JsonMap::from_iter([(RESPONSE.to_owned(), value)])
-}
-
-fn without_last_newline(text: &str) -> &str {
-    let Some(line) = text.strip_suffix('\n') else {
-        return text;
-    };
-    line.strip_suffix('\r').unwrap_or(line)
 }
 
 fn begins_an_object(text: &str) -> bool {
@@ -123,7 +107,7 @@ mod tests {
     fn read(bytes: &[u8]) -> (Result<JsonMap, Failure>, Vec<String>) {
         let notes = Notes::default();
         let output = from_bytes(bytes, &notes);
-        (output, notes.take().warnings)
+        (output, notes.take_all().warnings)
     }
 
     fn quiet(text: &str) -> Value {

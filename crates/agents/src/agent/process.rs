@@ -46,7 +46,7 @@ pub use self::strays::collect_orphans;
 pub use self::tail::KEPT as STDERR_KEPT;
 use self::tail::Tail;
 pub use self::watchdog::{Watchdog, run_watchdog};
-use super::{Execution, Notes, Observation, Observed, output};
+use super::{AttemptOutcome, AttemptResult, Execution, Notes, output};
 use crate::room::{self, Place};
 use ensemble_core::trace;
 use ensemble_language::data::{Failure, FailureKind, JsonMap};
@@ -85,8 +85,8 @@ pub struct Bounds {
 /// Runs the program in `folder`, within the bounds, and reads its output.
 ///
 /// Dropping the future kills the program and all of its process group at once.
-pub async fn run(invocation: &Invocation, folder: &Path, bounds: &Bounds, execution: &Execution) -> Observed {
-    let observed = Observed::Finished(Observation {
+pub async fn run(invocation: &Invocation, folder: &Path, bounds: &Bounds, execution: &Execution) -> AttemptOutcome {
+    let observed = AttemptOutcome::Finished(AttemptResult {
         parts: Vec::new(),
         result: perform(invocation, folder, bounds, execution).await,
         usage: None,
@@ -147,7 +147,7 @@ async fn start(invocation: &Invocation, folder: &Path, bounds: &Bounds, executio
         }
     };
     if let Some(sandbox) = &bounds.sandbox {
-        execution.notes.enforced(sandbox::enforced(&sandbox.rules));
+        execution.notes.add_sandbox(sandbox::enforced(&sandbox.rules));
     }
     running.group.keep(confined.temporary);
     Ok(running)

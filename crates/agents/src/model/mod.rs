@@ -3,6 +3,10 @@
 //! A provider answers one request. The outputs, schemas and memory of agents belong to the runner. **Invariant:** this
 //! module keeps no request, except in the cache on disk if the user wants one. Each request has its number, so a
 //! resumed run makes exactly the requests of an uninterrupted run.
+//!
+//! Selects the model that answers (`model/profiles.rs`), handles retries and fallbacks (`model/chain.rs`), and contains the providers:
+//! `simulated`, and the HTTP providers (`model/remote/`), which have one file for each dialect and share the rest of the code.
+//! `model/network.rs` is the connection to the network: one client for a run, built at the first request.
 
 mod cache;
 mod chain;

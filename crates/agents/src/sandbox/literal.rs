@@ -8,9 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rhai::{AST, ASTNode, Array, Dynamic, Expr, Map, Stmt};
 
 use ensemble_language::condition::{Fields, Range, Type};
-
-/// The key under which an output that is no map is stored.
-const RESPONSE: &str = "response";
+use ensemble_language::data::RESPONSE;
 
 /// A possible output: its keys, and what the value of each can be.
 pub type WrittenOutput = BTreeMap<String, Type>;

@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::within::Within;
+use super::within::{Within, flat_within};
 
 /// Somebody decided about a tool call that needs permission.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PermissionDecided {
     /// Where.
-    #[serde(flatten)]
     pub within: Within,
     /// The id of the call.
     pub call: Arc<str>,
@@ -20,6 +19,10 @@ pub struct PermissionDecided {
     pub decision: PermissionDecision,
     /// Who decided.
     pub by: DecidedBy,
+}
+
+flat_within! {
+    PermissionDecided { call: Arc<str>, tool: Arc<str>, decision: PermissionDecision, by: DecidedBy, }
 }
 
 /// Whether a tool call may be made.

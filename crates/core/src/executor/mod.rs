@@ -6,6 +6,11 @@
 //!
 //! **Invariant:** the state changes only by an event that was appended before: [`Executor::commit`] appends, applies and
 //! reports an event, and the start of a turn with one agent is appended together with the start of its execution.
+//!
+//! The loop (`executor/mod.rs`) and one turn (`executor/turn.rs`): concurrent executions, attempts, pauses, deadlines. A turn is a
+//! `FuturesUnordered` on a current-thread runtime, not a set of tasks. Dropping the turn therefore drops all its executions, and two calls
+//! of `commit` never overlap. Child processes depend on this design as well: the reactor runs in the same thread, so when the leader of a
+//! process group ends, the group is killed before the leader is reaped and before its number can be given to another process.
 
 mod attempt;
 #[cfg(test)]

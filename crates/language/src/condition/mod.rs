@@ -56,6 +56,12 @@
 //! | `str(x)` | `to_string` | a text as it is, everything else as JSON |
 //! | `bool(x)` | | its truth |
 //! | `type_of(x)` | `type` | `'nothing'`, `'boolean'`, `'number'`, `'text'`, `'list'` or `'map'` |
+//!
+//! Expressions on edges. A lexer and a parser read both spellings, Python's and Rhai's. An accepted expression is compiled to Rhai that
+//! calls only functions of this module, and one sandboxed engine evaluates it. An error therefore always has a position in the user's text,
+//! and Rhai's own rules (truth, equality across types) do not apply.
+//!
+//! Invariant: an evaluation neither changes nor copies the context or the history; its cost does not grow with the conversation.
 
 mod ast;
 mod claims;

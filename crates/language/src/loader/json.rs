@@ -1,5 +1,6 @@
 //! Converts the tree to JSON, for free-form values.
 
+use ensemble_schema::JsonSchema;
 use serde_json::Value;
 
 use super::codes;
@@ -46,10 +47,10 @@ pub(super) fn map(at: &Cursor<'_>, findings: &mut Findings) -> Option<JsonMap> {
 /// A JSON Schema.
 pub(super) fn schema(at: &Cursor<'_>, findings: &mut Findings) -> Option<Value> {
     let schema = value(at, findings)?;
-    match jsonschema::validator_for(&schema) {
+    match JsonSchema::compile(&schema) {
         Ok(_) => Some(schema),
         Err(error) => {
-            let message = format!("this is not a valid JSON Schema: {error}");
+            let message = format!("this is not a valid JSON Schema: {}", error.message);
             findings.push(Finding::error(codes::BAD_SCHEMA, at.value(), message));
             None
         }

@@ -3,6 +3,15 @@
 //! There are three steps: the parser's events become a tree in which every node has its position ([`Document`]);
 //! hand-written readers read typed values from the tree; symbolic places become positions only when they are shown. The
 //! functions are pure: they receive a text and never read a file.
+//!
+//! Builds an `Ensemble` from text and reports all findings at once. `saphyr-parser` parses the YAML once, into a tree with positions;
+//! hand-written decoders (`loader/decode/`) convert the tree into typed values. `yaml_serde` (the maintained `serde_yaml`) is a second
+//! parser that only the tests use: both parsers must agree. It is not used in the program because it stops at the first error and gives no
+//! positions of valid values. The codes of all findings are in `loader/codes.rs`, and each code has an explanation in
+//! `loader/explanations/`. The JSON Schema for editors is a data file in `docs/schema/`; tests compare it with the keys and defaults of the
+//! loader.
+//!
+//! Invariant: the loader receives text and opens no file, and it stops reading a text whose tree would be too large.
 
 mod build;
 mod changes;
@@ -35,7 +44,7 @@ use crate::yaml::edit::{Applicability, Fix, RouteEdit, RouteFix};
 
 pub use crate::yaml::document::{self, Document, MAX_BYTES};
 pub use crate::yaml::edit::to_json;
-pub use changes::{Changes, changes};
+pub use changes::{Changes, Side, changes, meaning};
 pub use decode::{Answers, Level, ReportFormat, Settings};
 pub use findings::MAX_FINDINGS;
 

@@ -15,7 +15,6 @@ use rmcp::model::{
 use rmcp::service::{PeerRequestOptions, RequestContext};
 use tokio::time::Instant;
 
-use super::finding::is_running;
 use super::{CLIENT, Call, Refusal, Reply, Session};
 use crate::catalog::Entry;
 use crate::people::{Wanted, Way, decision};
@@ -227,8 +226,8 @@ impl Session {
             if let Some(found) = open.into_iter().find(&is_meant) {
                 return Some(found);
             }
-            let is_running = is_running(self.service().summary(id).await.ok()?.status);
-            if !is_running || !is_idle || begun.elapsed() > ASKS_AGAIN {
+            let is_driven = self.service().summary(id).await.ok()?.process.is_some();
+            if !is_driven || !is_idle || begun.elapsed() > ASKS_AGAIN {
                 return None;
             }
             tokio::time::sleep(PAUSE).await;

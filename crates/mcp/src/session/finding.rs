@@ -3,9 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use ensemble_core::conversation::CompletionReason;
 use ensemble_core::store::{RunId, StoreError, only};
-use ensemble_runs::service::{RunStatus, RunSummary};
+use ensemble_history::{RunState, RunSummary};
 use ensemble_runs::{RunError, RunOptions};
 use serde_json::{Value, json};
 
@@ -84,17 +83,15 @@ impl Session {
     /// somebody can be asked. The number of the first record that is new.
     pub(super) async fn go_on(&self, id: &RunId, can_ask: bool) -> Result<u64, Refusal> {
         let summary = self.service().summary(id).await?;
-        let waits = RunStatus::Ended {
-            outcome: CompletionReason::WaitingForInput,
-        };
-        if summary.status == RunStatus::Interrupted || (can_ask && summary.status == waits) {
+        let waits = can_ask && summary.process.is_none() && summary.state == RunState::Waiting;
+        if summary.state == RunState::Interrupted || waits {
             let resumed = self.service().resume(id, RunOptions::default()).await;
             // Another client may have been quicker.
             let is_driven = || async {
                 self.service()
                     .summary(id)
                     .await
-                    .is_ok_and(|summary| is_running(summary.status))
+                    .is_ok_and(|summary| summary.process.is_some())
             };
             if let Err(error) = resumed
                 && !is_driven().await
@@ -109,8 +106,4 @@ impl Session {
         let told = told(self.service(), id).await?;
         Ok(document(told.document, told.is_error))
     }
-}
-
-pub(super) fn is_running(status: RunStatus) -> bool {
-    matches!(status, RunStatus::Running | RunStatus::RunningElsewhere { .. })
 }

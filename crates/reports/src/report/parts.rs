@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use ensemble_core::conversation::PartEnded;
+use ensemble_history::OutputView;
 use ensemble_language::ensemble::ForEach;
 use serde_json::Value;
 
@@ -137,7 +138,7 @@ fn one_line(output: &Value, whole: bool) -> String {
     let text = match output.as_object() {
         Some(object) if object.len() == 1 && object.contains_key("response") => value_text(&object["response"], true),
         Some(object) => {
-            let is_told = |key: &str| key != "response" || values::shows_response(output);
+            let is_told = |key: &str| key != "response" || OutputView::new(output).response.is_some();
             let told = object.iter().filter(|(key, _)| is_told(key));
             let entries = told.map(|(key, value)| format!("{key}: {}", value_text(value, whole)));
             entries.collect::<Vec<_>>().join(", ")

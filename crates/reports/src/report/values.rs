@@ -1,5 +1,6 @@
 //! Outputs and their values, for users.
 
+use ensemble_history::OutputView;
 use serde_json::Value;
 
 use super::format::DIM;
@@ -9,46 +10,28 @@ const MOST: usize = 160;
 
 /// An output: the response as text, other keys as `key: value`.
 pub(super) fn output_text(output: &Value, whole: bool) -> String {
-    let Some(object) = output.as_object() else {
+    if !output.is_object() {
         return output.to_string();
-    };
+    }
+    let view = OutputView::new(output);
     let mut text = String::new();
-    if let Some(response) = object.get("response").filter(|_| shows_response(output)) {
+    if let Some(response) = view.response {
         text.push_str(&match response {
             Value::String(text) => text.trim_end().to_owned(),
             other => other.to_string(),
         });
         text.push('\n');
     }
-    for (key, value) in object.iter().filter(|(key, _)| *key != "response") {
+    for (key, value) in view.others() {
         text.push_str(&format!("{DIM}{key}:{DIM:#} {}\n", value_text(value, whole)));
     }
     text
 }
 
-/// Whether a part of the output is left out by default.
+/// Returns whether a part of the output is left out by default.
 pub(super) fn is_long(output: &Value) -> bool {
-    let others = output
-        .as_object()
-        .into_iter()
-        .flatten()
-        .filter(|(key, _)| *key != "response");
-    others
-        .into_iter()
-        .any(|(_, value)| full(value).chars().nth(MOST).is_some())
-}
-
-/// If the response contains the same object as the other keys, it is not shown again.
-pub(super) fn shows_response(output: &Value) -> bool {
-    let response = output["response"].as_str();
-    let has_more = output.as_object().is_some_and(|object| object.len() > 1);
-    !(has_more && response.is_some_and(is_object))
-}
-
-/// Whether the text is the object whose keys are shown.
-pub(super) fn is_object(text: &str) -> bool {
-    let text = text.trim();
-    text.starts_with('{') && serde_json::from_str::<serde_json::Map<String, Value>>(text).is_ok()
+    let mut others = OutputView::new(output).others();
+    others.any(|(_, value)| full(value).chars().nth(MOST).is_some())
 }
 
 /// One value, shortened by default. A string is in quotes if it could be read as something else.

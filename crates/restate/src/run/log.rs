@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use ensemble_core::conversation::{ConversationState, Event, OpenExecution, Record};
+use ensemble_core::store::RunId;
+use ensemble_history::{Driver, RunHistory};
 use ensemble_language::data::Question;
 use ensemble_language::plan::Plan;
 use ensemble_remote::protocol::{Brief, InnerLines, StartRun, lines};
@@ -31,7 +33,7 @@ pub(super) struct Log<'a> {
     run: Arc<str>,
     /// The time of the last record. The workflow reads no clock: its own records have the time of what came before.
     now: DateTime<Utc>,
-    brief: Brief,
+    history: RunHistory,
 }
 
 impl<'a> Log<'a> {
@@ -41,14 +43,7 @@ impl<'a> Log<'a> {
             state: ConversationState::new(plan.clone()),
             run: ctx.key().into(),
             now: start.at,
-            brief: Brief {
-                ensemble: start.started.ensemble.clone(),
-                started_at: start.at,
-                outcome: None,
-                turns: 0,
-                executions: 0,
-                failed: 0,
-            },
+            history: RunHistory::default(),
         }
     }
 
@@ -61,8 +56,10 @@ impl<'a> Log<'a> {
         &self.run
     }
 
-    pub(super) fn brief(&self) -> &Brief {
-        &self.brief
+    /// Returns the summary of the run until now; `None` before the first record. The engine drives the run until its end.
+    pub(super) fn brief(&self) -> Option<Brief> {
+        let driver = Driver::Process(std::process::id());
+        self.history.summary(RunId::new(&*self.run), driver).map(Brief::from)
     }
 
     /// The time of the last record.
@@ -93,17 +90,19 @@ impl<'a> Log<'a> {
             record.seq = seq;
             self.now = self.now.max(record.at);
             record.at = self.now;
-            self.note(&record.event);
+            self.history.apply(record);
             self.state.apply(record);
         }
         self.ctx.set(&format!("{RECORDS}{first:012}"), lines(&records));
-        self.ctx.set(BRIEF, Json(self.brief.clone()));
+        if let Some(brief) = self.brief() {
+            self.ctx.set(BRIEF, Json(brief));
+        }
     }
 
     /// Commits the records of the workflow that drove this run before, with their times.
     pub(super) fn take_over(&mut self, records: Vec<Record>) {
         if let Some(first) = records.first() {
-            (self.now, self.brief.started_at) = (first.at, first.at);
+            self.now = first.at;
         }
         self.commit_records(records);
     }
@@ -131,18 +130,5 @@ impl<'a> Log<'a> {
             }
             _ => None,
         })
-    }
-
-    fn note(&mut self, event: &Event) {
-        match event {
-            Event::TurnFinished(turn) => self.brief.turns = turn.turn,
-            Event::ExecutionFinished(finished) => {
-                self.brief.executions += 1;
-                self.brief.failed += u32::from(finished.failure().is_some());
-            }
-            Event::RunEnded(ended) => self.brief.outcome = Some(ended.completion_reason),
-            Event::RunResumed(_) => self.brief.outcome = None,
-            _ => {}
-        }
     }
 }

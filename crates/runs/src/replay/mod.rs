@@ -1,4 +1,6 @@
 //! Replay: a record answers every execution, every turn is decided again, and the first difference ends it.
+//!
+//! Invariant: a replay of an unchanged ensemble makes the recorded decisions.
 
 mod compare;
 mod record;
@@ -30,7 +32,7 @@ use record::Recordings;
 use recorded::{RecordedRunner, Recording};
 
 pub use record::Progress;
-pub use saved::saved_records;
+pub use saved::SavedRecords;
 
 /// A record of a run, in whatever form.
 pub enum RunRecord {
@@ -60,7 +62,7 @@ pub struct ReplayOptions {
 }
 
 /// A record that was decided again.
-pub struct Replayed {
+pub struct ReplayResult {
     /// What came of it.
     pub outcome: ReplayOutcome,
     /// Decisions that were the same.
@@ -83,7 +85,7 @@ pub enum ReplayOutcome {
     Diverged(Box<Divergence>),
 }
 
-impl Replayed {
+impl ReplayResult {
     /// Why agents that ran in the record do not run now.
     pub fn why_not(&self) -> Vec<(String, Reason)> {
         let ReplayOutcome::Diverged(divergence) = &self.outcome else {
@@ -136,7 +138,7 @@ impl Runs {
     ///
     /// # Errors
     /// The record cannot be read, or the ensemble or a live agent cannot run.
-    pub async fn replay(&self, record: RunRecord, mut options: ReplayOptions) -> Result<Replayed, RunError> {
+    pub async fn replay(&self, record: RunRecord, mut options: ReplayOptions) -> Result<ReplayResult, RunError> {
         let (mut recordings, prepared) = self.opened(record, &mut options).await?;
         let mut reporters = std::mem::take(&mut options.run.reporters);
         let keeps_history = options.keeps_history || !options.live.is_empty() || prepared.plan.reads_history();
@@ -166,7 +168,7 @@ impl Runs {
             made.agents.servers.close().await;
             made.agents.programs.close().await;
         }
-        Ok(Replayed {
+        Ok(ReplayResult {
             outcome,
             compared,
             state,
@@ -206,13 +208,13 @@ impl Runs {
                 (recordings, prepared)
             }
             RunRecord::Result(path) => {
-                let (recordings, name) = saved::saved_result(&path)?;
-                let prepared = match (edited, name) {
+                let saved = SavedRecords::read(&path)?;
+                let prepared = match (edited, saved.ensemble.clone()) {
                     (Some(prepared), _) => prepared,
                     (None, Some(name)) => prepare(&self.file(&name)?, project)?,
                     (None, None) => return Err(RunError::NoEnsemble),
                 };
-                (recordings, prepared)
+                (Recordings::from_saved(saved).await?, prepared)
             }
         };
         if !by_own_text {

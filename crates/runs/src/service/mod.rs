@@ -2,10 +2,11 @@
 //!
 //! A run goes on when the client that started it is gone. Any client starts, follows, answers, cancels, resumes, continues
 //! and lists runs by their ids. The logs are the only state: a service that is started again finds the same runs, and what
-//! a killed one drove is [interrupted](RunStatus::Interrupted) and can be resumed.
+//! a killed one drove is [interrupted](RunState::Interrupted) and can be resumed.
+//!
+//! Invariant: losing a client changes nothing in a run, and the logs are the only state.
 
 mod follow;
-mod summary;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ensemble_core::conversation::Canceller;
 use ensemble_core::operator::{Asked, Decision, PermissionRequest};
 use ensemble_core::store::{RunId, StoreError, StoredRun};
+use ensemble_history::{Driver, RunHistory, RunState, RunSummary};
 use ensemble_language::data::Context;
 use tokio::sync::watch;
 
@@ -25,7 +27,6 @@ use crate::run::Run;
 use crate::runs::{EnsembleRef, Runs};
 
 pub use follow::Follow;
-pub use summary::{OpenQuestion, RunStatus, RunSummary};
 
 /// Runs held for several clients. Clones share them.
 #[derive(Clone)]
@@ -209,7 +210,7 @@ impl RunService {
     /// # Errors
     /// There is no such run, or its log cannot be read.
     pub async fn summary(&self, id: &RunId) -> Result<RunSummary, RunError> {
-        self.summarised(&*self.find(id).await?).await
+        self.read_summary(&*self.find(id).await?).await
     }
 
     /// What the latest runs did until now, the latest first, at most `limit`. A run whose log cannot be read is an error.
@@ -219,7 +220,7 @@ impl RunService {
     pub async fn list(&self, limit: usize) -> Result<Vec<Result<RunSummary, RunError>>, RunError> {
         let mut summaries = Vec::new();
         for run in self.0.runs.store().list().await?.iter().rev().take(limit) {
-            summaries.push(self.summarised(&**run).await);
+            summaries.push(self.read_summary(&**run).await);
         }
         Ok(summaries)
     }
@@ -246,11 +247,42 @@ impl RunService {
         self.0.changes.subscribe()
     }
 
-    async fn summarised(&self, run: &dyn StoredRun) -> Result<RunSummary, RunError> {
-        let is_driven_here = self.driven(run.id()).is_some();
-        // Before the log is read: what another process wrote before its end is read, too.
-        let driver = run.driver();
-        RunSummary::of(run, is_driven_here, driver).await
+    async fn read_summary(&self, run: &dyn StoredRun) -> Result<RunSummary, RunError> {
+        // Found before the log is read: everything that another process wrote before its end is read.
+        let driver = self.driver(run);
+        let history = RunHistory::from_records(&run.read_all().await?.records);
+        self.summarize(run.id(), &history, driver).ok_or(RunError::NotBegun)
+    }
+
+    /// Returns the process that drives the run.
+    pub fn driver(&self, run: &dyn StoredRun) -> Driver {
+        match self.is_driven_here(run.id()) {
+            true => Driver::Process(std::process::id()),
+            false => run.driver().into(),
+        }
+    }
+
+    /// Returns the summary of a run with this history; `None` if the run has no records.
+    pub fn summarize(&self, id: &RunId, history: &RunHistory, driver: Driver) -> Option<RunSummary> {
+        let summary = history.summary(id.clone(), driver)?;
+        Some(RunSummary {
+            state: self.state(id, history, driver),
+            ..summary
+        })
+    }
+
+    /// Returns the state of a run with this history. This process knows more than the records of a run that goes on
+    /// here: a run that ended is about to continue, and a question can be open that no record contains.
+    pub fn state(&self, id: &RunId, history: &RunHistory, driver: Driver) -> RunState {
+        if !self.is_driven_here(id) {
+            return history.state(driver);
+        }
+        let (questions, permissions) = self.waiting(id);
+        match questions.is_empty() && permissions.is_empty() {
+            true if history.ended().is_some() => RunState::Running,
+            true => history.state(driver),
+            false => RunState::Waiting,
+        }
     }
 
     async fn find(&self, id: &RunId) -> Result<Arc<dyn StoredRun>, StoreError> {

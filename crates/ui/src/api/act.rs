@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use ensemble_core::operator::Decision;
 use ensemble_core::store::RunId;
+use ensemble_history::RunState;
 use ensemble_language::data::Context;
-use ensemble_runs::service::{RunService, RunStatus};
+use ensemble_runs::service::RunService;
 use ensemble_runs::{EnsembleRef, ReadyFork, RunOptions};
 use serde_json::{Value, json};
 
@@ -179,8 +180,8 @@ async fn begin(runs: RunService, fork: ReadyFork) -> Result<RunId, Failure> {
             for text in fork.messages {
                 runs.ended(&id).await;
                 let summary = runs.summary(&id).await;
-                let ended_well = summary.is_ok_and(|summary| match summary.status {
-                    RunStatus::Ended { outcome } => outcome.is_continuable() && !outcome.is_resumable(),
+                let ended_well = summary.is_ok_and(|summary| match summary.state {
+                    RunState::Ended(outcome) => outcome.is_continuable() && !outcome.is_resumable(),
                     _ => false,
                 });
                 let said = runs.continue_with(&id, text, Context::default(), RunOptions::default());

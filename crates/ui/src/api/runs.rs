@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use ensemble_core::store::InnerRunName;
+use ensemble_history::story::{FileRecords, model_exchanges};
 use ensemble_reports::report::graph::{STYLE, svg};
-use ensemble_reports::story::{FileRecords, model_exchanges};
 use serde_json::{Value, json};
 
 use super::Query;

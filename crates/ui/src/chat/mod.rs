@@ -2,6 +2,8 @@
 //!
 //! A conversation is a run, which is found by the messages. Messages that belong to no run begin a new one that has them as its
 //! input.
+//!
+//! Invariant: a client that hangs up does not end a run.
 
 mod asked;
 mod said;

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use ensemble_core::conversation::{CompletionReason, Event, RunEnded};
-use ensemble_core::operator::{Asked as Question, Decision, PermissionRequest};
+use ensemble_core::operator::{Decision, PermissionRequest};
 use ensemble_core::store::RunId;
+use ensemble_history::answer::speakers;
+use ensemble_history::question_text;
 use ensemble_language::data::{Context, Usage};
 use ensemble_language::ensemble::AgentKind;
 use ensemble_runs::service::{Follow, RunService};
@@ -140,16 +142,16 @@ async fn permit(runs: &RunService, run: &RunId, wanted: &PermissionRequest, text
     runs.permit(run, &wanted.call, decision).await.map_err(Failure::from)
 }
 
-/// The agent whose text is the reply while it arrives: the only one to which no other listens, if it is a model.
+/// Returns the agent whose text is the reply while it arrives: the only speaker of the ensemble, if it is a model.
 async fn voice(app: &App, run: &RunId) -> Option<Arc<str>> {
     let watched = app.watched(run.as_str()).await.ok()?;
     let plan = watched.view().await.plan.clone()?;
     if plan.result().is_some() {
         return None;
     }
-    let mut last = plan.ids().filter(|id| plan.outgoing(*id).next().is_none());
-    let only = last.next().filter(|_| last.next().is_none())?;
-    matches!(plan.agent(only).kind, AgentKind::Llm(_)).then(|| plan.name(only).clone())
+    let mut speakers = speakers(plan.ensemble());
+    let only = speakers.next().filter(|_| speakers.next().is_none())?;
+    matches!(only.kind, AgentKind::Llm(_)).then(|| only.name.clone())
 }
 
 /// Listens to a run until it has answered.
@@ -184,7 +186,7 @@ impl Listening {
         let mut follow = runs.follow(&run, from).await.map_err(missing)?;
         while let Some(next) = follow.next().await.map_err(|error| Failure::gone(error.to_string()))? {
             match next.kind {
-                RunEventKind::Asked(question) if question_text(&question) == heard => {
+                RunEventKind::Asked(question) if question_text(&question.question) == heard => {
                     let answered =
                         async move { runs.answer(&run, &question.agent, &last).await.map_err(Failure::from) };
                     self.app.driving(answered).await?;
@@ -230,7 +232,7 @@ impl Listening {
                         let _nobody_listens = said.send(Said::Piece(text));
                     }
                 }
-                RunEventKind::Asked(question) => return Ok(self.end(question_text(&question), "stop")),
+                RunEventKind::Asked(question) => return Ok(self.end(question_text(&question.question), "stop")),
                 RunEventKind::PermissionRequested(wanted) => return Ok(self.end(permission_text(&wanted), "stop")),
                 RunEventKind::Committed(_) | RunEventKind::Live(_) => {}
             }
@@ -277,14 +279,6 @@ impl Listening {
 
 fn missing(error: impl std::fmt::Display) -> Failure {
     Failure::missing(error.to_string())
-}
-
-fn question_text(asked: &Question) -> String {
-    let choices = match asked.question.choices.as_slice() {
-        [] => String::new(),
-        choices => format!(" ({})", choices.join(", ")),
-    };
-    format!("{}{choices}", asked.question.prompt)
 }
 
 fn permission_text(wanted: &PermissionRequest) -> String {

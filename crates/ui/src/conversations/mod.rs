@@ -2,6 +2,11 @@
 //!
 //! What was replied since the server began is remembered. What is not remembered is found in the records: a run whose input,
 //! messages, answers and replies are those of the client.
+//!
+//! Which run the messages of a chat program belong to. `conversations/transcript.rs` folds a run into what a chat program has heard of it,
+//! and compares; `conversations/recorded.rs` looks through the latest runs, and reads only those that have begun with the same words.
+//!
+//! Invariant: it can be lost at any time.
 
 mod messages;
 mod recorded;

@@ -1,15 +1,12 @@
 //! What a chat program hears of a run.
 
 use ensemble_core::conversation::{CompletionReason, ConversationState};
-use serde_json::{Value, json};
+use ensemble_history::answer::answer;
+use ensemble_history::output_text;
 
-/// The reply of a run that has ended well: its result, or what its last agent said.
+/// Returns the reply of a run that ended well: the text of its answer.
 pub(crate) fn reply_of(state: &ConversationState) -> String {
-    if let Some(result) = state.run_value() {
-        return spoken(&json!(result.value));
-    }
-    let last = state.history().filter(|entry| entry.success()).last();
-    last.map(|entry| spoken(&entry.output_data())).unwrap_or_default()
+    answer(state).map_or_else(String::new, |output| output_text(&output))
 }
 
 /// Does a run with this outcome give a reply?
@@ -20,10 +17,4 @@ pub(crate) fn is_reply(outcome: CompletionReason) -> bool {
 /// Does the message permit a call?
 pub(crate) fn permits(message: &str) -> bool {
     matches!(message.trim().to_lowercase().as_str(), "yes" | "y")
-}
-
-/// The text of an output: its response, or the value itself.
-fn spoken(output: &Value) -> String {
-    let text = output.get("response").unwrap_or(output).as_str();
-    text.map_or_else(|| output.to_string(), str::to_owned)
 }

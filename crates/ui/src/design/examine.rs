@@ -1,10 +1,10 @@
 //! What is found in a text, its agents, and its graph.
 
+use ensemble_ide::analysis::findings::Place;
 use ensemble_language::diagnostic::Diagnostic;
 use ensemble_language::yaml::edit::{Applicability, Fix};
 use ensemble_language::loader::load;
 use ensemble_language::source::Source;
-use ensemble_ide::analysis::findings::Place;
 use ensemble_reports::report::graph::{STYLE, svg};
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! What the page shows of a run beside its rows.
 
 use ensemble_core::store::RunId;
-use ensemble_reports::story::Progress;
+use ensemble_history::{RunState, Totals};
 use serde_json::{Value, json};
 
 use super::{Driven, View};
@@ -11,15 +11,15 @@ const WARNINGS: usize = 20;
 
 impl View {
     /// Name, state, sums, agents, and what can be done with the run.
-    pub(crate) fn head(&self, id: &RunId, driven: Driven) -> Value {
-        let started = self.story.started.as_ref();
+    pub(crate) fn head(&self, id: &RunId, driven: Driven, state: RunState) -> Value {
+        let started = self.story.started();
         let ended = self.story.ended();
-        let progress = self.story.progress();
+        let totals = self.history().totals();
         let is_inner = id.path().next().is_some();
         let is_free = driven == Driven::Nowhere && !is_inner;
         let questions = self.story.questions().into_iter().filter(|_| is_free);
         let questions: Vec<Value> = questions
-            .map(|(agent, question)| json!({"agent": agent, "question": question}))
+            .map(|open| json!({"agent": open.asker(), "question": open.question}))
             .collect();
         let warnings = &self.story.warnings;
         json!({
@@ -32,28 +32,23 @@ impl View {
             "context": started.map(|started| &started.context),
             "forked_from": started.and_then(|started| started.forked_from.as_ref()),
             "simulated": started.map(|started| &started.simulated),
-            "begun": self.story.begun,
-            "latest": self.story.latest,
+            "begun": self.history().started_at(),
+            "latest": self.history().latest_at(),
             "active": self.story.active,
-            "state": match (driven, progress) {
-                (Driven::Here | Driven::Elsewhere(_), _) => "running",
-                (_, Progress::Ended(_)) => "ended",
-                (_, Progress::Stopped(_)) => "stopped",
-                (_, Progress::Open) => "interrupted",
-            },
+            "state": state,
             "process": match driven { Driven::Elsewhere(process) => Some(process), _ => None },
             "outcome": ended.map(|ended| ended.completion_reason),
             "detail": ended.and_then(|ended| ended.detail.as_ref()),
-            "turns": self.turns,
-            "executions": self.sums.values().map(|sum| sum.executions).sum::<usize>(),
-            "failed": self.sums.values().map(|sum| sum.failed).sum::<usize>(),
-            "usage": self.story.usage,
+            "turns": totals.turns,
+            "executions": totals.all.executions,
+            "failed": totals.all.failed,
+            "usage": totals.all.usage,
             "warnings": &warnings[warnings.len().saturating_sub(WARNINGS)..],
-            "agents": self.agents(),
+            "agents": self.agents(&totals),
             "questions": questions,
             "can": {
                 "cancel": driven == Driven::Here && !is_inner && ended.is_none(),
-                "resume": is_free && !matches!(progress, Progress::Ended(_)),
+                "resume": is_free && state.is_resumable(),
                 "say": is_free && ended.is_some_and(|ended| ended.completion_reason.is_continuable()),
                 "fork": !is_inner,
             },
@@ -61,27 +56,27 @@ impl View {
     }
 
     /// The agents in declaration order, each with what it did.
-    fn agents(&self) -> Vec<Value> {
+    fn agents(&self, totals: &Totals) -> Vec<Value> {
         let names: Vec<_> = match &self.plan {
             Some(plan) => {
                 let ids = plan.ids();
                 ids.map(|id| (plan.name(id).clone(), Some(plan.agent(id).kind_name())))
                     .collect()
             }
-            None => self.sums.keys().map(|name| (name.clone(), None)).collect(),
+            None => totals.agents.keys().map(|name| (name.clone(), None)).collect(),
         };
         let described = names.into_iter().map(|(name, kind)| {
-            let sum = self.sums.get(&name).copied().unwrap_or_default();
+            let sum = totals.agents.get(&name).copied().unwrap_or_default();
             json!({
                 "name": name,
                 "kind": kind,
                 "executions": sum.executions,
                 "failed": sum.failed,
-                "parts": sum.parts.0,
+                "parts": sum.parts.ended,
                 "usage": sum.usage,
                 "seconds": sum.seconds,
-                "turn": sum.turn,
-                "idle": self.idle.get(&name),
+                "turn": sum.latest_turn,
+                "idle": self.history().idle_reason(&name),
             })
         });
         described.collect()

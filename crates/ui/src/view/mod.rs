@@ -1,6 +1,8 @@
 //! The fold of a run for the page: rows in the order of time, and sums.
 //!
 //! A record costs the same in a long run as in a short one: only the rows that it changes are written again.
+//!
+//! Invariant: it depends on records alone, and a record costs the same in a long run as in a short one.
 
 mod detail;
 mod head;
@@ -13,10 +15,9 @@ use std::sync::Arc;
 
 use ensemble_core::conversation::{Event, Record};
 use ensemble_core::store::{ReadError, StoredRun};
-use ensemble_language::data::Usage;
+use ensemble_history::RunHistory;
+use ensemble_history::story::{Story, StoryEvent};
 use ensemble_language::plan::Plan;
-use ensemble_reports::story::{Story, StoryEvent};
-use indexmap::IndexMap;
 
 /// Who drives a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,14 +41,8 @@ pub(crate) struct View {
     rows: Vec<Row>,
     /// The rows of the latest turn, its head first.
     latest: Range<usize>,
-    sums: IndexMap<Arc<str>, Sum>,
-    turns: usize,
     /// The dependencies that count the start of an execution, by turn and agent.
     fired: HashMap<(u32, Arc<str>), Vec<usize>>,
-    /// How often each dependency of an agent started it.
-    started: HashMap<(Arc<str>, usize), usize>,
-    /// Why agents did not run in the latest turn in which they were examined.
-    idle: HashMap<Arc<str>, String>,
 }
 
 /// Where the content of a row is.
@@ -59,18 +54,6 @@ enum Row {
     Execution(usize, usize),
 }
 
-/// What an agent did.
-#[derive(Debug, Clone, Copy, Default)]
-struct Sum {
-    executions: usize,
-    failed: usize,
-    parts: (usize, usize),
-    usage: Usage,
-    seconds: f64,
-    /// The latest turn in which it ran.
-    turn: Option<u32>,
-}
-
 impl View {
     /// Adds the next record, and says which rows it changed.
     pub(crate) fn take(&mut self, record: &Record) -> Vec<usize> {
@@ -78,9 +61,9 @@ impl View {
             return Vec::new();
         }
         self.next = record.seq + 1;
-        self.add_up(&record.event);
+        self.add_starts(&record.event);
         let before = self.story.events.len();
-        self.story.take(record);
+        self.story.apply(record);
         let mut changed: Vec<usize> = Vec::new();
         for event in before..self.story.events.len() {
             changed.extend(self.append(event));
@@ -112,6 +95,11 @@ impl View {
         Ok(view)
     }
 
+    /// Returns the fold of the records.
+    pub(crate) fn history(&self) -> &RunHistory {
+        &self.story.history
+    }
+
     /// The number of rows.
     pub(crate) fn len(&self) -> usize {
         self.rows.len()
@@ -138,59 +126,12 @@ impl View {
         self.latest.clone().find(is_its)
     }
 
-    fn add_up(&mut self, event: &Event) {
-        match event {
-            Event::TurnStarted(turn) => {
-                for start in &turn.starts {
-                    for position in &start.counts {
-                        *self.started.entry((start.agent.clone(), *position)).or_default() += 1;
-                    }
-                    if !start.counts.is_empty() {
-                        self.fired
-                            .insert((turn.turn, start.agent.clone()), start.counts.clone());
-                    }
-                    self.idle.remove(&start.agent);
-                    self.sum(&start.agent).turn = Some(turn.turn);
-                }
-                for waiting in &turn.waiting {
-                    self.idle.insert(waiting.agent.clone(), waiting.reason.to_string());
-                }
-            }
-            Event::TurnFinished(_) => self.turns += 1,
-            Event::AttemptFailed(failed) => self.sum(&failed.agent).spend(failed.usage),
-            Event::PartEnded(part) => {
-                let sum = self.sum(&part.agent);
-                sum.spend(part.usage);
-                if part.is_final() {
-                    sum.parts.0 += 1;
-                    sum.parts.1 += usize::from(part.failure().is_some());
-                }
-            }
-            Event::ExecutionFinished(finished) => {
-                let sum = self.sum(&finished.agent);
-                sum.spend(finished.usage);
-                sum.executions += 1;
-                sum.failed += usize::from(finished.failure().is_some());
-                sum.seconds += finished.execution_time;
-            }
-            Event::RunEnded(ended) => {
-                let reasons = ended.not_run.iter();
-                self.idle
-                    .extend(reasons.map(|one| (one.agent.clone(), one.reason.clone())));
-            }
-            _ => {}
-        }
-    }
-
-    fn sum(&mut self, agent: &Arc<str>) -> &mut Sum {
-        self.sums.entry(agent.clone()).or_default()
-    }
-}
-
-impl Sum {
-    fn spend(&mut self, usage: Option<Usage>) {
-        if let Some(usage) = usage {
-            self.usage = self.usage + usage;
+    /// Adds the dependencies that started executions.
+    fn add_starts(&mut self, event: &Event) {
+        let Event::TurnStarted(turn) = event else { return };
+        for start in turn.starts.iter().filter(|start| !start.counts.is_empty()) {
+            let key = (turn.turn, start.agent.clone());
+            self.fired.insert(key, start.counts.clone());
         }
     }
 }

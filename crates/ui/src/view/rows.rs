@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{Row, View};
-use ensemble_reports::story::{AttemptEnd, Execution, StoryEvent, Turn};
+use ensemble_history::output_text;
+use ensemble_history::story::{AttemptEnd, Execution, StoryEvent, Turn};
 
 /// Most characters of a text in a row.
 const SHORT: usize = 200;
@@ -57,8 +58,8 @@ impl View {
         let fired = self.fired.get(&(turn.turn, execution.agent.clone()));
         let fired = fired.into_iter().flatten();
         let by: Vec<&str> = fired.filter_map(|at| self.source(&execution.agent, *at)).collect();
-        let said = said(execution);
-        let (text, is_cut) = cut(&said, most);
+        let whole = execution_text(execution);
+        let (text, is_cut) = cut(&whole, most);
         json!({
             "kind": "execution",
             "turn": turn.turn,
@@ -66,9 +67,9 @@ impl View {
             "execution": execution.execution,
             "state": state(execution),
             "begun": execution.attempts.first().map(|attempt| attempt.started_at),
-            "seconds": execution.finished.is_some().then(|| execution.seconds()),
-            "tries": execution.tries(),
-            "usage": execution.usage,
+            "seconds": execution.finished.is_some().then(|| execution.totals.seconds),
+            "tries": execution.totals.attempts,
+            "usage": execution.usage(),
             "by": by,
             "asked_by": execution.request.as_ref().map(|request| &request.from),
             "text": text,
@@ -142,14 +143,13 @@ fn state(execution: &Execution) -> &'static str {
     }
 }
 
-/// What the execution said: its response, else its output as JSON; its error; or its question.
-fn said(execution: &Execution) -> String {
+/// Returns the text of the execution: of its output, its error, or its question.
+fn execution_text(execution: &Execution) -> String {
     if let Some(failure) = execution.failure() {
         return failure.error.clone();
     }
     if let Some(output) = execution.output() {
-        let text = output.get("response").unwrap_or(output).as_str();
-        return text.map_or_else(|| format!("{output:#}"), str::to_owned);
+        return output_text(output);
     }
     let question = execution.question.as_ref();
     question.map(|question| question.prompt.clone()).unwrap_or_default()

@@ -456,7 +456,7 @@ pub(in crate::agent) struct Booked<'n> {
 impl Drop for Booked<'_> {
     fn drop(&mut self) {
         let conversed = self.progress.lock();
-        self.notes.book(conversed.usage);
+        self.notes.add_usage(conversed.usage);
         if conversed.end.is_none()
             && let Some(open) = conversed.exchange.iterations().get(conversed.recorded.iterations)
         {

@@ -131,10 +131,10 @@ enum Told {
     Waiting(Question),
 }
 
-fn told(observed: Observed) -> Told {
+fn told(observed: AttemptOutcome) -> Told {
     match observed {
-        Observed::NeedsInput(question) => Told::Waiting(question),
-        Observed::Finished(observation) => match observation.result {
+        AttemptOutcome::NeedsInput(question) => Told::Waiting(question),
+        AttemptOutcome::Finished(observation) => match observation.result {
             Ok(output) => Told::Output(Value::Object(output)),
             Err(failure) => Told::Failed(failure.kind, failure.error),
         },
@@ -320,9 +320,9 @@ fn with_model(replies: &[&str]) -> Setup {
     }
 }
 
-async fn observe(runner: &InputRunner, execution: Execution) -> Observation {
+async fn observe(runner: &InputRunner, execution: Execution) -> AttemptResult {
     match runner.execute(execution).await {
-        Observed::Finished(observation) => observation,
+        AttemptOutcome::Finished(observation) => observation,
         other => panic!("{other:?}"),
     }
 }

@@ -2,7 +2,7 @@
 
 use tokio::process::Command;
 
-use ensemble_core::runner::{Observation, Observed};
+use ensemble_core::runner::{AttemptOutcome, AttemptResult};
 use ensemble_core::secrets::Secrets;
 
 /// What a program needs that is not the author's own: to be found, to know its user, and to write in the user's language.
@@ -77,9 +77,9 @@ impl Environment {
     }
 
     /// What was observed, without secrets.
-    pub(in crate::agent) fn struck(&self, observed: Observed) -> Observed {
+    pub(in crate::agent) fn struck(&self, observed: AttemptOutcome) -> AttemptOutcome {
         match observed {
-            Observed::Finished(observation) => Observed::Finished(Observation {
+            AttemptOutcome::Finished(observation) => AttemptOutcome::Finished(AttemptResult {
                 result: match observation.result {
                     Ok(mut output) => {
                         self.secrets.strike_map(&mut output);

@@ -87,7 +87,7 @@ pub(in crate::agent) async fn start(
     let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let mut group = Group::of(started, setting.watchdog, setting.notes, String::new());
     if let Some(sandbox) = setting.sandbox {
-        setting.notes.enforced(sandbox::enforced(&sandbox.rules));
+        setting.notes.add_sandbox(sandbox::enforced(&sandbox.rules));
     }
     group.keep(temporary);
     let (Some(stdin), Some(stdout), Some(said)) = pipes else {

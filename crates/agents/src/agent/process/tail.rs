@@ -95,7 +95,7 @@ mod tests {
         tail.follow(&mut flood.as_bytes()).await;
         assert!(tail.bytes.capacity() <= 8 * KEPT, "{}", tail.bytes.capacity());
         drop(tail);
-        let kept = notes.take().stderr;
+        let kept = notes.take_all().stderr;
         assert_eq!(kept, flood[flood.len() - KEPT..]);
     }
 
@@ -104,9 +104,9 @@ mod tests {
         let notes = Notes::default();
         let mut tail = Tail::new(&notes);
         tail.extend(b"warn");
-        assert_eq!(notes.take().stderr, "warn");
+        assert_eq!(notes.take_all().stderr, "warn");
         tail.extend(b"ing");
-        assert_eq!(notes.take().stderr, "warning");
+        assert_eq!(notes.take_all().stderr, "warning");
     }
 
     #[test]

@@ -6,6 +6,14 @@
 //!
 //! Between the start of a child and the message about it, the child is not watched for some microseconds. If the run is
 //! killed at that time, `resume` finds the child.
+//!
+//! - The watchdog is in a separate process group and has neither the environment nor the streams nor the working folder of the run.
+//!   SIGINT, SIGTERM, SIGHUP and SIGQUIT do not end it. One watchdog serves a run and all nested runs.
+//! - It reads the numbers of the groups once a second, and at once when the pipe closes. The run does not wait for a watchdog that does not read.
+//! - A watchdog that has ended is replaced once. After that, or if it cannot be started, the run continues with a warning.
+//! - A group is removed before its leader is reaped: afterwards its number can belong to another process.
+//! - On Linux it also kills the descendants of the leaders, and every process with a mark of the program in its environment
+//!   (`ENSEMBLE_PROCESS`).
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;

@@ -19,7 +19,7 @@ use crate::agent::build_error::BuildError;
 use crate::agent::given_values::GivenValues;
 use crate::agent::schema::Schema;
 use crate::agent::scope::{listens_to, scope};
-use crate::agent::{BoxFuture, Execution, Observation, Observed, Runner, output};
+use crate::agent::{AttemptOutcome, AttemptResult, BoxFuture, Execution, Runner, output};
 use ensemble_core::conversation::PermissionDecision;
 use ensemble_core::thread::{ExecutionRef, Iteration, LiveOutput, LiveUpdate, ToolCall, ToolEnd, UNKNOWN_FATE};
 use ensemble_language::data::{Failure, FailureKind, JsonMap, Question, Usage};
@@ -304,14 +304,14 @@ fn unavailable(error: String) -> Failure {
 }
 
 impl Runner for CalledToolRunner {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
+    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
         Box::pin(async move {
             let result = match self.output(&execution).await {
                 Ok(output) => Ok(output),
                 Err(Stopped::Failed(failure)) => Err(failure),
-                Err(Stopped::Waits(question)) => return Observed::NeedsInput(*question),
+                Err(Stopped::Waits(question)) => return AttemptOutcome::NeedsInput(*question),
             };
-            Observed::Finished(Observation {
+            AttemptOutcome::Finished(AttemptResult {
                 parts: Vec::new(),
                 result,
                 usage: None,

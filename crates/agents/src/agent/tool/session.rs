@@ -14,7 +14,7 @@ use super::result::{Ended, capped, end_of, matched, timeout_message};
 use super::{ToolEntry, ToolRunner, ToolSettings, Toolset, agent, ensemble, script};
 use crate::agent::dialogue::{Admission, Tools};
 use crate::agent::schema::Schema;
-use crate::agent::{BoxFuture, Execution, Notes, Observed, Runner};
+use crate::agent::{AttemptOutcome, BoxFuture, Execution, Notes, Runner};
 use crate::model::ToolSpec;
 use ensemble_core::thread::{ToolCall, ToolEnd};
 use ensemble_language::data::{JsonMap, Question, Usage};
@@ -220,14 +220,14 @@ impl<'a> ToolSession<'a> {
             ToolRunner::Ensemble(runner) => (runner, ensemble::execution(caller, shown, &call.id, arguments)),
         };
         let observed = stopwatch.timeout(Some(limit), runner.execute(execution)).await;
-        if let Ok(Observed::NeedsInput(question)) = &observed
+        if let Ok(AttemptOutcome::NeedsInput(question)) = &observed
             && question.permission.is_some()
         {
             return Err(Box::new(question.clone()));
         }
         let left = notes.notes.take_usage();
         let told = match &observed {
-            Ok(Observed::Finished(observation)) => observation.usage,
+            Ok(AttemptOutcome::Finished(observation)) => observation.usage,
             _ => None,
         };
         self.book(told.or(left).unwrap_or_default());
@@ -296,7 +296,7 @@ impl Drop for ToolSession<'_> {
     fn drop(&mut self) {
         let unbooked = self.take_usage();
         if unbooked != Usage::default() {
-            self.execution.notes.book(unbooked);
+            self.execution.notes.add_usage(unbooked);
         }
     }
 }
@@ -310,14 +310,14 @@ struct ForwardedNotes<'a> {
 
 impl Drop for ForwardedNotes<'_> {
     fn drop(&mut self) {
-        let left = self.notes.take();
+        let left = self.notes.take_all();
         self.to.add_stderr(&left.stderr);
         for warning in left.warnings {
             self.to.warn(format!("tool {}: {warning}", self.tool));
         }
         // There is usage here only if the call was dropped.
         if let Some(usage) = left.usage {
-            self.to.book(usage.by_a_tool());
+            self.to.add_usage(usage.by_a_tool());
         }
     }
 }

@@ -7,6 +7,7 @@ mod ascii;
 mod dot;
 mod layout;
 mod mermaid;
+mod overlay;
 mod svg;
 
 pub use ascii::ascii;

@@ -1,12 +1,13 @@
 //! The differences between two runs, for users and as JSON.
 
+use ensemble_diff::{LineChange, changed_lines};
 use serde_json::{Value, json};
-use similar::{ChangeTag, TextDiff};
 
 use crate::report::format::{BAD, CAUTION, DIM, GOOD, NAME, count};
 use crate::report::values::value_text;
 use crate::report::wrap::LineWidth;
-use crate::story::{Change, Comparison, ContextChange, Decision, Difference, Outcome, Sides, Story};
+use ensemble_history::RunState;
+use ensemble_history::story::{Change, Comparison, ContextChange, Decision, Difference, Outcome, Sides, Story};
 
 /// The number of differences of one value that are shown; the JSON document contains all.
 const CHANGES: usize = 12;
@@ -21,6 +22,8 @@ pub struct Named<'a> {
     pub given: &'a str,
     /// The events of the run.
     pub story: &'a Story,
+    /// The state of the run.
+    pub state: RunState,
 }
 
 /// The differences, for users.
@@ -56,14 +59,16 @@ pub fn comparison(compared: &Comparison, runs: &[Named; 2], width: LineWidth) ->
 /// The same as one JSON document.
 pub fn comparison_document(compared: &Comparison, runs: &[Named; 2]) -> Value {
     let about = |run: &Named| {
-        let started = run.story.started.as_ref();
+        let started = run.story.started();
+        let totals = run.story.history.totals();
         json!({
             "given": run.given,
             "run_id": started.map(|started| &started.run_id),
             "ensemble": started.map(|started| &started.ensemble),
             "ensemble_digest": started.map(|started| &started.ensemble_digest).filter(|digest| !digest.is_empty()),
-            "turn_count": run.story.turn_count(),
-            "executions": run.story.execution_count(),
+            "state": run.state,
+            "turn_count": totals.turns,
+            "executions": totals.all.executions,
         })
     };
     let mut document = json!({"version": 1, "a": about(&runs[0]), "b": about(&runs[1])});
@@ -75,27 +80,20 @@ pub fn comparison_document(compared: &Comparison, runs: &[Named; 2]) -> Value {
 
 fn brief(run: &Named) -> String {
     let story = run.story;
-    let started = story.started.as_ref();
+    let started = story.started();
     let id = started.map_or("", |started| &*started.run_id);
     let name = if id.is_empty() { run.given } else { id };
     let ensemble = started.map_or("", |started| &*started.ensemble);
-    let outcome = story
-        .ended()
-        .map_or("unfinished", |ended| ended.completion_reason.as_str());
+    let totals = story.history.totals();
     format!(
-        "{NAME}{name}{NAME:#}  {ensemble}  {outcome}, turns {}, executions {}",
-        story.turn_count(),
-        story.execution_count()
+        "{NAME}{name}{NAME:#}  {ensemble}  {}, turns {}, executions {}",
+        run.state, totals.turns, totals.all.executions
     )
 }
 
 fn fork_of(here: &str, there: &str, run: &Named, other: &Named) -> String {
-    let origin = run
-        .story
-        .started
-        .as_ref()
-        .and_then(|started| started.forked_from.as_ref());
-    let other = other.story.started.as_ref().map(|started| &started.run_id);
+    let origin = run.story.started().and_then(|started| started.forked_from.as_ref());
+    let other = other.story.started().map(|started| &started.run_id);
     match origin {
         Some(origin) if Some(&origin.run_id) == other => {
             format!(
@@ -198,7 +196,7 @@ fn difference(output: &Difference, compared: &Comparison, runs: &[Named; 2]) -> 
 
 /// The command that shows the whole run; there is none for a saved result.
 fn shown_by(run: &Named) -> Option<String> {
-    let id = &run.story.started.as_ref()?.run_id;
+    let id = &run.story.started()?.run_id;
     let is_recorded = !id.is_empty() && !id.contains('/') && id.starts_with(run.given);
     is_recorded.then(|| format!("ensemble runs show {id} -v"))
 }
@@ -260,19 +258,18 @@ fn change(change: &Change) -> String {
 
 /// The changed lines, with a few lines around them.
 fn lines(a: &str, b: &str) -> String {
-    let diff = TextDiff::from_lines(a, b);
     let mut text = String::new();
-    for (number, group) in diff.grouped_ops(AROUND).iter().enumerate() {
+    for (number, group) in changed_lines(a, b, AROUND).into_iter().enumerate() {
         if number > 0 {
             text.push_str(&format!("    {DIM}…{DIM:#}\n"));
         }
-        for line in group.iter().flat_map(|op| diff.iter_changes(op)) {
-            let (sign, style) = match line.tag() {
-                ChangeTag::Delete => ("-", BAD),
-                ChangeTag::Insert => ("+", GOOD),
-                ChangeTag::Equal => (" ", DIM),
+        for (change, line) in group {
+            let (sign, style) = match change {
+                LineChange::Removed => ("-", BAD),
+                LineChange::Added => ("+", GOOD),
+                LineChange::Kept => (" ", DIM),
             };
-            let value = line.value().trim_end_matches(['\n', '\r']);
+            let value = line.trim_end_matches(['\n', '\r']);
             text.push_str(&format!("    {style}{sign} {value}{style:#}\n"));
         }
     }
@@ -280,7 +277,7 @@ fn lines(a: &str, b: &str) -> String {
 }
 
 fn outcome(outcome: &Outcome) -> String {
-    let reason = outcome.completion_reason.unwrap_or("unfinished");
+    let reason = outcome.completion_reason.unwrap_or("no outcome");
     match &outcome.detail {
         Some(detail) => format!("{reason}: {detail}"),
         None => reason.to_owned(),

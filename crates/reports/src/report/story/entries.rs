@@ -4,8 +4,8 @@
 use crate::report::context_window;
 use crate::report::door::spelt;
 use crate::report::format::{count, kind_of};
-use crate::story::{ExchangeEnd, ModelExchange};
 use ensemble_core::thread::{Attachment, Iteration, Message, Role, ToolCall, ToolEnd};
+use ensemble_history::story::{ExchangeEnd, ModelExchange};
 
 /// One entry of an exchange.
 #[derive(Debug, Clone, PartialEq, Eq)]

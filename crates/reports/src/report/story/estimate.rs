@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use crate::report::format::{CAUTION, DIM, NAME, count, duration};
 use crate::report::stood_in::stood_in;
 use crate::report::wrap::LineWidth;
-use crate::story::{Share, Shares, Story};
+use ensemble_history::story::Story;
+use ensemble_history::{AgentTotals, RunState, Totals};
 
 /// The data of an estimate.
 #[derive(Debug)]
@@ -16,12 +17,14 @@ pub struct Estimate<'a> {
     pub ensemble: &'a str,
     /// The recorded run.
     pub story: &'a Story,
+    /// The state of the recorded run.
+    pub state: RunState,
     /// The agents of the file, in declaration order.
     pub agents: Vec<(Arc<str>, Known)>,
     /// The agents that ran and are no longer in the file.
     pub gone: Vec<Arc<str>>,
-    /// The usage of the recorded run.
-    pub recorded: &'a Shares,
+    /// The totals of the recorded run.
+    pub recorded: &'a Totals,
     /// Whether the recorded ensemble is available, so that changed agents are known.
     pub compared: bool,
 }
@@ -30,23 +33,23 @@ pub struct Estimate<'a> {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Known {
     /// The agent ran, and has not changed.
-    Ran(Share),
+    Ran(AgentTotals),
     /// The agent was not executed in the recorded run.
     Idle,
     /// The agent has changed in the file, so its recorded usage is not reliable.
-    Changed(Share),
+    Changed(AgentTotals),
     /// The recorded ensemble did not contain the agent.
     New,
 }
 
 impl Estimate<'_> {
     /// The known usage of all agents together.
-    fn total(&self) -> Share {
+    fn total(&self) -> AgentTotals {
         let known = self.agents.iter().filter_map(|(_, known)| match known {
             Known::Ran(share) => Some(*share),
             Known::Idle | Known::Changed(_) | Known::New => None,
         });
-        known.fold(Share::default(), |sum, share| sum + share)
+        known.fold(AgentTotals::default(), |sum, one| sum + one)
     }
 
     fn names(&self, of: impl Fn(&Known) -> bool) -> Vec<&str> {
@@ -58,10 +61,7 @@ impl Estimate<'_> {
 /// The estimate for users.
 pub fn estimate(estimate: &Estimate, width: LineWidth) -> String {
     let story = estimate.story;
-    let run = story.started.as_ref().map_or("", |started| &*started.run_id);
-    let end = story
-        .ended()
-        .map_or("unfinished", |ended| ended.completion_reason.as_str());
+    let run = story.started().map_or("", |started| &*started.run_id);
     let total = estimate.total();
     let changed = estimate.names(|known| matches!(known, Known::Changed(_)));
     let new = estimate.names(|known| matches!(known, Known::New));
@@ -77,12 +77,13 @@ pub fn estimate(estimate: &Estimate, width: LineWidth) -> String {
     }
     rows.push(row(if is_whole { "all" } else { "at least" }, &total));
     let title = format!(
-        "{NAME}{}{NAME:#}, estimated from run {run} {DIM}({end}, {}){DIM:#}\n\n",
+        "{NAME}{}{NAME:#}, estimated from run {run} {DIM}({}, {}){DIM:#}\n\n",
         estimate.ensemble,
-        count(estimate.recorded.turns as u64, "turn"),
+        estimate.state,
+        count(estimate.recorded.turns.into(), "turn"),
     );
     let mut text = String::new();
-    let wall = duration(estimate.recorded.wall_seconds);
+    let wall = duration(story.wall_seconds());
     let whose = if is_whole { "" } else { ", as recorded" };
     text.push_str(&format!("wall clock {wall}{whose}\n"));
     text.push_str(&cost(estimate, &total));
@@ -108,7 +109,7 @@ pub fn estimate(estimate: &Estimate, width: LineWidth) -> String {
 }
 
 /// The cost of the tokens at the prices of the file, and the agents without a price.
-fn cost(estimate: &Estimate, total: &Share) -> String {
+fn cost(estimate: &Estimate, total: &AgentTotals) -> String {
     let Some(cost) = total.usage.cost else {
         return String::new();
     };
@@ -125,14 +126,14 @@ fn cost(estimate: &Estimate, total: &Share) -> String {
     }
 }
 
-fn notes(estimate: &Estimate, total: &Share) -> String {
+fn notes(estimate: &Estimate, total: &AgentTotals) -> String {
     let mut text = String::new();
     if total.usage.estimated {
         text.push_str(&format!(
             "{DIM}~ estimated, because a provider did not report the tokens{DIM:#}\n"
         ));
     }
-    let started = estimate.story.started.as_ref();
+    let started = estimate.story.started();
     for (what, told) in started.map(stood_in).unwrap_or_default() {
         text.push_str(&format!(
             "{CAUTION}{what}{CAUTION:#}: {told}, so a real one will take more time\n"
@@ -166,20 +167,21 @@ pub fn estimate_document(estimate: &Estimate) -> Value {
     json!({
         "version": 1,
         "ensemble_file": estimate.ensemble,
-        "from": story.started.as_ref().map(|started| &started.run_id),
+        "from": story.started().map(|started| &started.run_id),
+        "state": estimate.state,
         "completion_reason": story.ended().map(|ended| ended.completion_reason),
         "turn_count": estimate.recorded.turns,
         "agents": agents.collect::<Vec<_>>(),
         "no_longer_there": estimate.gone,
         "known": estimate.total(),
         "recorded": estimate.recorded.all,
-        "recorded_wall_seconds": estimate.recorded.wall_seconds,
-        "simulated": story.started.as_ref().map(|started| &started.simulated),
+        "recorded_wall_seconds": story.wall_seconds(),
+        "simulated": story.started().map(|started| &started.simulated),
         "agents_compared": estimate.compared,
     })
 }
 
-fn row(name: &str, share: &Share) -> [String; 6] {
+fn row(name: &str, share: &AgentTotals) -> [String; 6] {
     let usage = share.usage;
     let mark = if usage.estimated { "~" } else { "" };
     let tokens = |tokens: u64| {

@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::next::{Driver, next};
-use crate::story::{Attempt, AttemptEnd, Execution, Progress, Story, StoryEvent, Turn};
+use super::next::next;
 use ensemble_core::thread::ToolCall;
+use ensemble_history::Driver;
+use ensemble_history::story::{Attempt, AttemptEnd, Execution, Story, StoryEvent, Turn};
 
 /// Version of the document.
 ///
@@ -13,18 +14,14 @@ const VERSION: u32 = 1;
 
 /// Creates the document.
 pub fn document(story: &Story, driver: Driver) -> Value {
-    let started = story.started.as_ref();
+    let started = story.started();
     let ended = story.ended();
-    let state = match (driver, story.progress()) {
-        (Driver::Process(_), _) => "running",
-        (_, Progress::Ended(_)) => "ended",
-        (_, Progress::Stopped(_)) => "stopped",
-        (_, Progress::Open) => "crashed",
-    };
+    let history = &story.history;
+    let totals = history.totals();
     let questions: Vec<Value> = story
         .questions()
         .into_iter()
-        .map(|(agent, question)| json!({"agent": agent, "prompt": question.prompt, "choices": question.choices}))
+        .map(|open| json!({"agent": open.asker(), "prompt": open.question.prompt, "choices": open.question.choices}))
         .collect();
     json!({
         "version": VERSION,
@@ -34,16 +31,19 @@ pub fn document(story: &Story, driver: Driver) -> Value {
         "forked_from": started.and_then(|started| started.forked_from.as_ref()),
         "input": started.map(|started| &started.input),
         "initial_context": started.map(|started| &started.context),
-        "started_at": story.begun,
-        "latest_at": story.latest,
+        "started_at": history.started_at(),
+        "latest_at": history.latest_at(),
         "active_seconds": story.active,
-        "state": state,
-        "driver_pid": match driver { Driver::Process(pid) => Some(pid), Driver::Nobody => None },
+        "state": history.state(driver),
+        "driver_pid": driver.process(),
         "completion_reason": ended.map(|ended| ended.completion_reason),
         "detail": ended.and_then(|ended| ended.detail.as_ref()),
         "not_run": ended.map(|ended| &ended.not_run),
         "questions": questions,
-        "usage": story.usage,
+        "turn_count": totals.turns,
+        "executions": totals.all.executions,
+        "failed": totals.all.failed,
+        "usage": totals.all.usage,
         "simulated": started.map(|started| &started.simulated),
         "stubs": started.map(|started| &started.stubs),
         "responders": started.map(|started| &started.responders),
@@ -112,8 +112,8 @@ pub fn execution(execution: &Execution) -> Value {
         "output": execution.output(),
         "failure": execution.failure(),
         "question": execution.question,
-        "seconds": execution.seconds(),
-        "usage": execution.usage,
+        "seconds": execution.totals.seconds,
+        "usage": execution.usage(),
         "stop_reason": execution.stop_reason,
         "parts": execution.parts,
         "stderr": finished.map(|finished| &finished.stderr),

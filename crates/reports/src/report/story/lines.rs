@@ -2,17 +2,17 @@
 
 use chrono::Local;
 
-use super::next::Driver;
 use crate::report::door::Ink;
 use crate::report::format::{BAD, CAUTION, DIM, GOOD, NAME, count, duration, executions, multiplied, used};
 use crate::report::parts::Parts;
 use crate::report::values::value_text;
 use crate::report::wrap::LineWidth;
-use crate::story::{AttemptEnd, Execution, Story, Turn};
 use ensemble_core::conversation::{
     CompletionReason, DecidedBy, Interruption, PermissionDecided, PermissionDecision, Record,
 };
 use ensemble_core::operator::visible;
+use ensemble_history::Driver;
+use ensemble_history::story::{AttemptEnd, Execution, Story, Turn};
 use ensemble_language::data::Context;
 
 /// The indent of every row of an output.
@@ -20,20 +20,22 @@ pub(super) const INDENT: usize = 4;
 
 /// The totals of a run: turns and time, requests and tokens.
 pub(super) fn totals(story: &Story) -> Vec<String> {
+    let totals = story.history.totals();
     let mut lines = vec![format!(
         "{} · {} · {}",
-        count(story.turn_count() as u64, "turn"),
-        executions(story.execution_count(), story.failure_count()),
+        count(totals.turns.into(), "turn"),
+        executions(totals.all.executions, totals.all.failed),
         duration(story.active),
     )];
-    let whole = story
-        .latest
-        .zip(story.begun)
+    let history = &story.history;
+    let whole = history
+        .latest_at()
+        .zip(history.started_at())
         .map(|(latest, begun)| (latest - begun).as_seconds_f64());
     if let Some(whole) = whole.filter(|whole| whole - story.active >= 1.0) {
         lines[0].push_str(&format!(", {} with pauses", duration(whole)));
     }
-    let usage = story.usage;
+    let usage = totals.all.usage;
     if usage.requests > 0 {
         lines.push(used(&usage));
     }
@@ -44,7 +46,12 @@ pub(super) fn totals(story: &Story) -> Vec<String> {
     let execution = story.executions().find(of_failed).map(|(_, execution)| execution);
     lines.extend(execution.and_then(|execution| {
         let finished = execution.finished.as_ref()?;
-        multiplied(&execution.agent, finished.attempt, execution.usage, finished.failure()?)
+        multiplied(
+            &execution.agent,
+            finished.attempt,
+            execution.usage(),
+            finished.failure()?,
+        )
     }));
     lines
 }

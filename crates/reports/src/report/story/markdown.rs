@@ -2,7 +2,7 @@
 
 mod exchanges;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::html::{Exported, facts};
 use super::lines::{decision_line, given, words};
@@ -10,8 +10,8 @@ use super::next::next;
 use crate::report::format::{count, duration, kind_of};
 use crate::report::parts::Parts;
 use crate::report::reasons::grouped;
-use crate::report::values::is_object;
-use crate::story::{AttemptEnd, Execution, StoryEvent, Turn};
+use ensemble_history::OutputView;
+use ensemble_history::story::{AttemptEnd, Execution, StoryEvent, Turn};
 
 /// A text with more lines is collapsed.
 const LONG: usize = 24;
@@ -19,7 +19,7 @@ const LONG: usize = 24;
 /// Creates the document, with its graph in Mermaid.
 pub fn markdown(run: &Exported) -> String {
     let story = run.story;
-    let name = story.started.as_ref().map_or("", |started| &*started.ensemble);
+    let name = story.started().map_or("", |started| &*started.ensemble);
     let mut text = format!("# {}: {}\n\n", inline(name), inline(&run.outcome().0));
     if let Some(detail) = story.ended().and_then(|ended| ended.detail.as_ref()) {
         text.push_str(&fenced(detail, "text"));
@@ -35,7 +35,7 @@ pub fn markdown(run: &Exported) -> String {
     {
         text.push_str(&format!("{}: {}\n\n", line.purpose, code(&line.command)));
     }
-    if let Some(started) = story.started.as_ref().filter(|started| !started.input.is_empty()) {
+    if let Some(started) = story.started().filter(|started| !started.input.is_empty()) {
         text.push_str(&format!("## Input\n\n{}", fenced(&started.input, "text")));
     }
     text.push_str(&format!("## Graph\n\n```mermaid\n{}```\n\n", run.graph));
@@ -80,7 +80,7 @@ fn timeline(run: &Exported) -> String {
 }
 
 fn length(execution: &Execution) -> String {
-    let took = duration(execution.seconds());
+    let took = duration(execution.totals.seconds);
     match (&execution.finished, execution.failure()) {
         (_, Some(_)) => format!("✗ {took}"),
         (Some(_), None) => format!("✓ {took}"),
@@ -126,10 +126,10 @@ fn execution(run: &Exported, turn: u32, execution: &Execution) -> String {
     };
     let mut about: Vec<String> = run.kind(&execution.agent).map(str::to_owned).into_iter().collect();
     about.push(length(execution));
-    if execution.tries() > 1 {
-        about.push(count(execution.tries() as u64, "attempt"));
+    if execution.totals.attempts > 1 {
+        about.push(count(execution.totals.attempts as u64, "attempt"));
     }
-    if let Some(usage) = execution.usage {
+    if let Some(usage) = execution.usage() {
         about.push(format!("{} tokens", usage.input_tokens + usage.output_tokens));
     }
     let mut text = format!("**{}**{again} · {}\n\n", execution.agent, about.join(" · "));
@@ -172,23 +172,21 @@ fn execution(run: &Exported, turn: u32, execution: &Execution) -> String {
             text.push_str(&format!("- {}\n", inline(choice)));
         }
     }
-    text + &execution.output().map(|output| said(output)).unwrap_or_default()[..]
+    text + &execution.output().map(|output| output_text(output)).unwrap_or_default()[..]
 }
 
 /// The response as text, other keys as JSON.
-fn said(output: &Value) -> String {
-    let Some(object) = output.as_object() else {
+fn output_text(output: &Value) -> String {
+    if !output.is_object() {
         return fenced(&format!("{output:#}"), "json");
-    };
-    let mut text = String::new();
-    let mut others = object.clone();
-    if let Some(Value::String(response)) = object.get("response") {
-        others.shift_remove("response");
-        // A reply that was read as an object is shown as an object.
-        if others.is_empty() || !is_object(response) {
-            text.push_str(&fenced(response, "text"));
-        }
     }
+    let view = OutputView::new(output);
+    let mut text = match view.response {
+        Some(Value::String(response)) => fenced(response, "text"),
+        Some(response) => fenced(&format!("{response:#}"), "json"),
+        None => String::new(),
+    };
+    let others: Map<String, Value> = view.others().map(|(key, value)| (key.clone(), value.clone())).collect();
     if !others.is_empty() {
         text.push_str(&fenced(&format!("{:#}", Value::Object(others)), "json"));
     }

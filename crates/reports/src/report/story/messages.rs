@@ -4,7 +4,7 @@ use super::entries::{Entry, circumstances, entries, part};
 use super::lines::INDENT;
 use crate::report::format::{BAD, CAUTION, DIM, NAME, TURN};
 use crate::report::wrap::LineWidth;
-use crate::story::ModelExchange;
+use ensemble_history::story::ModelExchange;
 
 /// The chosen exchanges of all exchanges of a run, without any cut.
 pub fn messages(chosen: &[&ModelExchange], all: &[ModelExchange], width: LineWidth) -> String {

@@ -18,6 +18,6 @@ pub use html::{Exported, html};
 pub use json::{document, execution as execution_document};
 pub use markdown::markdown;
 pub use messages::messages;
-pub use next::{Driver, Next, next, quoted};
+pub use next::{Next, next, quoted};
 pub(crate) use next::{place, word};
 pub use text::StoryPrinter;

@@ -1,18 +1,10 @@
 //! The next commands that a reader of a run may want to type.
 
 use crate::report::parts::Parts;
-use crate::story::{Progress, Story};
 use ensemble_core::conversation::{CompletionReason, FailedExecution};
 use ensemble_core::operator::visible;
-
-/// The process that executes a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Driver {
-    /// The process with this id.
-    Process(u32),
-    /// No process.
-    Nobody,
-}
+use ensemble_history::story::Story;
+use ensemble_history::{Driver, RunState};
 
 /// A command and its purpose.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -25,17 +17,18 @@ pub struct Next {
 
 /// The commands that are useful now, the most likely first. A run inside another run is executed with that run.
 pub fn next(story: &Story, driver: Driver) -> Vec<Next> {
-    let Some(id) = story.started.as_ref().map(|started| &*started.run_id) else {
+    let Some(id) = story.started().map(|started| &*started.run_id) else {
         return Vec::new();
     };
     if id.is_empty() || id.contains('/') {
         return Vec::new();
     }
     let one = |purpose, command: String| Next { purpose, command };
-    match (driver, story.progress()) {
-        (Driver::Process(_), _) => vec![one("watch it", format!("ensemble runs show {id} --follow"))],
-        (_, Progress::Stopped(CompletionReason::WaitingForInput)) => {
-            let answers = story.questions().into_iter().map(|(agent, question)| {
+    match story.history.state(driver) {
+        _ if driver != Driver::Nobody => vec![one("watch it", format!("ensemble runs show {id} --follow"))],
+        RunState::Waiting => {
+            let answers = story.questions().into_iter().map(|open| {
+                let (agent, question) = (open.asker(), &open.question);
                 if let Some(wanted) = &question.permission {
                     return format!(" --allow-tool {}", word(&wanted.tool));
                 }
@@ -53,8 +46,8 @@ pub fn next(story: &Story, driver: Driver) -> Vec<Next> {
             }
             ways
         }
-        (_, Progress::Stopped(_) | Progress::Open) => vec![one("resume with", format!("ensemble resume {id}"))],
-        (_, Progress::Ended(CompletionReason::AgentFailed | CompletionReason::ConditionFailed)) => {
+        state if state.is_resumable() => vec![one("resume with", format!("ensemble resume {id}"))],
+        RunState::Ended(CompletionReason::AgentFailed | CompletionReason::ConditionFailed) => {
             let turn = last_sound_turn(story);
             let failed = story.ended().and_then(|ended| ended.failed.as_ref());
             let failed = failed.map(|failed| {
@@ -71,7 +64,7 @@ pub fn next(story: &Story, driver: Driver) -> Vec<Next> {
             );
             failed.into_iter().chain([edited]).collect()
         }
-        (_, Progress::Ended(_)) => vec![
+        _ => vec![
             one("continue with a new message", format!("ensemble continue {id} \"…\"")),
             one(
                 "save it as a page",

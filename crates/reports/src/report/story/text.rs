@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::lines::{INDENT, as_written, decision_line, given, mark, stopped, time, totals, under_way, words};
-use super::next::{Driver, next, quoted};
+use super::next::{next, quoted};
 use crate::report::console::{call_line, is_long, result_line};
 use crate::report::context_window;
 use crate::report::format::{BAD, CAUTION, DIM, GOOD, NAME, TURN, count, duration, failed, kind_of, retry};
@@ -13,11 +13,12 @@ use crate::report::reasons::Reasons;
 use crate::report::stood_in::stood_in;
 use crate::report::values::{self, output_text, value_text};
 use crate::report::wrap::{LineWidth, hanging};
-use crate::story::{AttemptEnd, Execution, Progress, Story, Turn};
 use ensemble_core::conversation::{CompletionReason, RunStarted};
 use ensemble_core::conversation::{
     Event, ExecutionEnd, ExecutionFinished, InputRequested, Interruption, Record, RunEnded,
 };
+use ensemble_history::Driver;
+use ensemble_history::story::{AttemptEnd, Execution, Story, Turn};
 use ensemble_language::data::Usage;
 
 /// The number of lines of an output that are shown by default.
@@ -94,16 +95,17 @@ impl StoryPrinter {
     /// The text after the last record, if the run has no end or can continue.
     pub fn close(&self, story: &Story, driver: Driver) -> String {
         let mut text = String::new();
-        if story.progress() == Progress::Open {
+        if story.ended().is_none() {
             let open = story.latest_turn().filter(|turn| turn.finished_at.is_none());
             if let Some(turn) = open {
                 text.push_str(&under_way(turn, driver));
             }
+            let state = story.history.state(driver);
             text.push_str(&self.width.sentences(&match driver {
-                Driver::Process(pid) => format!("\n{CAUTION}… running{CAUTION:#} in process {pid}\n"),
+                Driver::Process(pid) => format!("\n{CAUTION}… {state}{CAUTION:#} in process {pid}\n"),
                 Driver::Nobody => {
                     format!(
-                        "\n{BAD}✗ crashed{BAD:#}: its process ended before the run did, and unfinished executions are lost\n"
+                        "\n{BAD}✗ {state}{BAD:#}: its process ended before the run did, and unfinished executions are lost\n"
                     )
                 }
             }));
@@ -112,7 +114,7 @@ impl StoryPrinter {
         for line in next(story, driver) {
             text.push_str(&format!("  {}: {NAME}{}{NAME:#}\n", line.purpose, line.command));
         }
-        let id = story.started.as_ref().map(|started| &*started.run_id);
+        let id = story.started().map(|started| &*started.run_id);
         let run = self.given.as_deref().or(id).filter(|run| !run.is_empty());
         if let Some(run) = run.filter(|_| self.has_cut) {
             let run = quoted(run);
@@ -156,7 +158,7 @@ impl StoryPrinter {
     fn finished(&mut self, finished: &ExecutionFinished, story: &Story) -> String {
         let turn = story.latest_turn();
         let execution = turn.and_then(|turn| turn.executions.iter().find(|one| one.agent == finished.agent));
-        let mut text = self.title(finished, execution.and_then(|execution| execution.usage));
+        let mut text = self.title(finished, execution.and_then(Execution::usage));
         if let Some(execution) = execution {
             let lines = self.circumstances(execution);
             text.push_str(&lines);
@@ -349,7 +351,7 @@ impl StoryPrinter {
 
     fn totals(&self, story: &Story) -> String {
         let mut text = format!("  {}\n", totals(story).join("\n  "));
-        for (what, told) in story.started.as_ref().map(stood_in).unwrap_or_default() {
+        for (what, told) in story.started().map(stood_in).unwrap_or_default() {
             text.push_str(&format!("  {CAUTION}{what}{CAUTION:#}: {told}\n"));
         }
         self.width.sentences(&text)

@@ -2,7 +2,7 @@
 
 use super::markup::{block, escaped};
 use crate::report::story::entries::{Entry, counts, entries, title};
-use crate::story::ModelExchange;
+use ensemble_history::story::ModelExchange;
 
 /// The exchanges of one execution; nothing if there are none. `all`: those of the run.
 pub(super) fn folded(exchanges: &[&ModelExchange], all: &[ModelExchange]) -> String {

@@ -8,9 +8,11 @@ mod turns;
 use std::sync::Arc;
 
 use super::lines::totals;
-use super::next::{Driver, next};
+use super::next::next;
 use crate::report::stood_in::stood_in;
-use crate::story::{Execution, ModelExchange, Progress, Story};
+use ensemble_core::conversation::CompletionReason;
+use ensemble_history::story::{Execution, ModelExchange, Story};
+use ensemble_history::{Driver, RunState};
 use ensemble_language::data::Context;
 use markup::{block, escaped};
 
@@ -49,18 +51,16 @@ impl Exported<'_> {
         self.exchanges.iter().filter(is_its).collect()
     }
 
-    /// `completed`, `waiting_for_input`, …, and its colour.
+    /// Returns the state of the run in words, and its colour.
     pub fn outcome(&self) -> (String, &'static str) {
-        let ended = self.story.ended().map(|ended| ended.completion_reason);
-        match (self.driver, self.story.progress(), ended) {
-            (Driver::Process(pid), ..) => (format!("running (process {pid})"), "open"),
-            (_, Progress::Open, _) | (.., None) => ("no end: its process has ended".to_owned(), "failed"),
-            (_, Progress::Stopped(reason), _) => (reason.to_string(), "open"),
-            (_, Progress::Ended(reason), _) if reason.is_limit() => (reason.to_string(), "open"),
-            (_, Progress::Ended(ensemble_core::conversation::CompletionReason::Completed), _) => {
-                ("completed".to_owned(), "good")
-            }
-            (_, Progress::Ended(reason), _) => (reason.to_string(), "failed"),
+        let state = self.story.history.state(self.driver);
+        match (state, self.driver) {
+            (RunState::Running, Driver::Process(process)) => (format!("{state} (process {process})"), "open"),
+            (RunState::Running | RunState::Waiting, _) => (state.to_string(), "open"),
+            (RunState::Interrupted, _) => (format!("{state}: its process has ended"), "failed"),
+            (RunState::Ended(CompletionReason::Completed), _) => (state.to_string(), "good"),
+            (RunState::Ended(reason), _) if reason.is_limit() || reason.is_resumable() => (state.to_string(), "open"),
+            (RunState::Ended(_), _) => (state.to_string(), "failed"),
         }
     }
 }
@@ -72,7 +72,7 @@ fn anchor(turn: u32, execution: &Execution) -> String {
 
 /// Writes the page.
 pub fn html(run: &Exported) -> String {
-    let started = run.story.started.as_ref();
+    let started = run.story.started();
     let name = started.map_or("", |started| &*started.ensemble);
     let id = started.map_or("", |started| &*started.run_id);
     let mut text = format!(
@@ -121,14 +121,13 @@ fn head(run: &Exported, name: &str) -> String {
     }
     text.push_str("</dl>\n");
     if let Some(input) = story
-        .started
-        .as_ref()
+        .started()
         .map(|started| &started.input)
         .filter(|input| !input.is_empty())
     {
         text.push_str(&format!("<p class=\"label\">input</p>\n{}", block(input, "text")));
     }
-    let given = story.started.as_ref().map(|started| &started.context);
+    let given = story.started().map(|started| &started.context);
     if let Some(given) = given.filter(|given| !given.is_empty()) {
         text.push_str(&format!("<p class=\"label\">given</p>\n{}", context(given)));
     }
@@ -162,19 +161,19 @@ fn head(run: &Exported, name: &str) -> String {
 pub(super) fn facts(run: &Exported) -> Vec<(&'static str, String)> {
     let story = run.story;
     let mut facts = Vec::new();
-    if let Some(started) = &story.started {
+    if let Some(started) = story.started() {
         facts.push(("run", started.run_id.to_string()));
         if let Some(origin) = &started.forked_from {
             facts.push(("forked from", format!("{} after turn {}", origin.run_id, origin.turn)));
         }
     }
-    if let Some(begun) = story.begun {
+    if let Some(begun) = story.history.started_at() {
         facts.push(("begun", begun.format("%Y-%m-%d %H:%M:%S UTC").to_string()));
     }
     let mut totals = totals(story).into_iter();
     facts.extend(totals.next().map(|line| ("took", line)));
     facts.extend(totals.next().map(|line| ("models", line)));
-    if let Some(started) = &story.started {
+    if let Some(started) = story.started() {
         facts.extend(stood_in(started));
         facts.push(("ensemble", started.ensemble_file.clone()));
         facts.push(("program", format!("ensemble {}", started.program)));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::markup::escaped;
 use super::{Exported, anchor};
 use crate::report::format::duration;
-use crate::story::{Execution, Turn};
+use ensemble_history::story::{Execution, Turn};
 
 /// The table; agents that never ran have no column.
 pub(super) fn timeline(run: &Exported) -> String {
@@ -15,7 +15,7 @@ pub(super) fn timeline(run: &Exported) -> String {
         .map(|(name, _)| name)
         .filter(|name| run.story.executions().any(|(_, execution)| execution.agent == **name))
         .collect();
-    let longest = run.story.executions().map(|(_, execution)| execution.seconds());
+    let longest = run.story.executions().map(|(_, execution)| execution.totals.seconds);
     let longest = longest.fold(0.0, f64::max);
     let mut text =
         String::from("<div class=\"scroll\" tabindex=\"0\"><table class=\"timeline\">\n<thead><tr><th>turn</th>");
@@ -41,7 +41,7 @@ fn row(turn: &Turn, agents: &[&Arc<str>], longest: f64) -> String {
 }
 
 fn cell(turn: u32, execution: &Execution, longest: f64) -> String {
-    let seconds = execution.seconds();
+    let seconds = execution.totals.seconds;
     let share = if longest > 0.0 { seconds / longest } else { 0.0 };
     let percent = (share * 100.0).clamp(2.0, 100.0);
     let (class, words) = match (&execution.finished, execution.failure()) {
@@ -50,7 +50,7 @@ fn cell(turn: u32, execution: &Execution, longest: f64) -> String {
         (None, _) if execution.question.is_some() => ("open", "asks".to_owned()),
         (None, _) => ("open", "no end".to_owned()),
     };
-    let attempts = match execution.tries() {
+    let attempts = match execution.totals.attempts {
         0 | 1 => String::new(),
         attempts => format!(" · {attempts} attempts"),
     };

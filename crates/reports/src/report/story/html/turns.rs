@@ -8,9 +8,9 @@ use crate::report::format::{count, duration, kind_of};
 use crate::report::parts::Parts;
 use crate::report::reasons::grouped;
 use crate::report::story::lines::{given, words};
-use crate::report::values::is_object;
-use crate::story::{AttemptEnd, Execution, StoryEvent, Turn};
 use ensemble_core::conversation::PartEnded;
+use ensemble_history::OutputView;
+use ensemble_history::story::{AttemptEnd, Execution, StoryEvent, Turn};
 
 /// All events, in order.
 pub(super) fn events(run: &Exported) -> String {
@@ -46,7 +46,11 @@ fn mark(what: &str, at: &chrono::DateTime<chrono::Utc>) -> String {
 
 fn turn(run: &Exported, turn: &Turn) -> String {
     let number = turn.turn;
-    let since = run.story.begun.map(|begun| (turn.started_at - begun).as_seconds_f64());
+    let since = run
+        .story
+        .history
+        .started_at()
+        .map(|begun| (turn.started_at - begun).as_seconds_f64());
     let mut about = vec![match since {
         Some(since) if since < 0.0 => "taken over from the other run".to_owned(),
         since => format!("after {}", duration(since.unwrap_or_default())),
@@ -113,7 +117,7 @@ fn execution(run: &Exported, turn: &Turn, execution: &Execution) -> String {
         text.push_str(&block(&failure.error, "text failure"));
     }
     if let Some(output) = execution.output() {
-        text.push_str(&said(output));
+        text.push_str(&output_text(output));
     }
     if let Some(question) = &execution.question {
         text.push_str(&block(&question.prompt, "text question"));
@@ -156,12 +160,12 @@ fn of_parts(parts: &Parts<'_>, ended: &[PartEnded], is_over: bool) -> String {
 fn about(run: &Exported, execution: &Execution) -> Vec<String> {
     let mut about: Vec<String> = run.kind(&execution.agent).map(str::to_owned).into_iter().collect();
     if execution.finished.is_some() {
-        about.push(duration(execution.seconds()));
+        about.push(duration(execution.totals.seconds));
     }
-    if execution.tries() > 1 {
-        about.push(count(execution.tries() as u64, "attempt"));
+    if execution.totals.attempts > 1 {
+        about.push(count(execution.totals.attempts as u64, "attempt"));
     }
-    if let Some(usage) = execution.usage {
+    if let Some(usage) = execution.usage() {
         let estimated = if usage.estimated { ", estimated" } else { "" };
         about.push(format!(
             "{} tokens in, {} out{estimated}",
@@ -210,21 +214,14 @@ fn circumstances(execution: &Execution) -> String {
 }
 
 /// An output: the response as text, other keys by name.
-fn said(output: &Value) -> String {
-    let Some(object) = output.as_object() else {
+fn output_text(output: &Value) -> String {
+    if !output.is_object() {
         return value(output);
-    };
-    let mut text = String::new();
-    // A reply that was read as an object is shown as an object.
-    let response = object.get("response").filter(|response| {
-        let same = response
-            .as_str()
-            .is_some_and(|text| object.len() > 1 && is_object(text));
-        !same
-    });
-    text.push_str(&response.map(value).unwrap_or_default());
-    let others: Vec<_> = object.iter().filter(|(key, _)| *key != "response").collect();
-    if !others.is_empty() {
+    }
+    let view = OutputView::new(output);
+    let mut text = view.response.map(value).unwrap_or_default();
+    let mut others = view.others().peekable();
+    if others.peek().is_some() {
         text.push_str("<dl>\n");
         for (key, one) in others {
             text.push_str(&format!("<dt>{}</dt><dd>{}</dd>\n", escaped(key), value(one)));

@@ -1,0 +1,43 @@
+//! The agents that speak for an ensemble, and the output that is the answer of a run.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use ensemble_core::conversation::ConversationState;
+use ensemble_language::ensemble::{Agent, AgentKind, Ensemble};
+use serde_json::{Value, json};
+
+/// Returns the agents that speak for the ensemble: agents to whose outputs no other agent listens, except by feedback.
+/// An input agent does not speak: its output is the text of a person.
+pub fn speakers(ensemble: &Ensemble) -> impl Iterator<Item = &Agent> {
+    let dependencies = ensemble.agents.iter().flat_map(|agent| &agent.dependencies);
+    let read: HashSet<&Arc<str>> = dependencies
+        .filter(|dependency| !dependency.feedback)
+        .map(|dependency| &dependency.agent_name)
+        .collect();
+    let agents = ensemble.agents.iter();
+    agents.filter(move |agent| !read.contains(&agent.name) && !is_person(agent))
+}
+
+/// Returns whether the output of the agent is the text of a person.
+pub fn is_person(agent: &Agent) -> bool {
+    matches!(agent.kind, AgentKind::Input(_))
+}
+
+/// Returns the answer of a run: the declared result; otherwise the latest successful output of an agent that speaks for
+/// the ensemble; otherwise the latest successful output. `None` if no execution succeeded.
+pub fn answer(state: &ConversationState) -> Option<Arc<Value>> {
+    if let Some(result) = state.run_value() {
+        return Some(Arc::new(json!(result.value)));
+    }
+    let speaking: HashSet<&Arc<str>> = speakers(state.plan().ensemble()).map(|agent| &agent.name).collect();
+    let (mut latest, mut spoken) = (None, None);
+    for entry in state.history().filter(|entry| entry.success()) {
+        let output = entry.output_data();
+        if speaking.contains(&entry.agent_name) {
+            spoken = Some(output.clone());
+        }
+        latest = Some(output);
+    }
+    spoken.or(latest)
+}

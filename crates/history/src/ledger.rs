@@ -1,0 +1,178 @@
+//! The account of one execution of the open turn.
+//!
+//! A reply, a stopped request and a tool call record their usage when they happen. The end of the attempt records the
+//! usage of the whole attempt, and so replaces what was recorded inside it. An attempt that was cut short has no end:
+//! what was recorded inside it stays.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use ensemble_core::conversation::{
+    AttemptFailed, Event, ExecutionFinished, ExecutionStarted, InputRequested, PartEnded, ToolCallEnded, Within,
+};
+use ensemble_language::data::{Question, Usage};
+
+use crate::totals::AgentTotals;
+
+/// The part, and the ids of the calls that contain the agent.
+type InsideKey = (Option<Arc<str>>, Vec<Arc<str>>);
+
+/// One execution of the open turn.
+#[derive(Debug, Clone)]
+pub(crate) struct OpenExecution {
+    /// The agent.
+    pub(crate) agent: Arc<str>,
+    /// The number of the execution of the agent.
+    pub(crate) execution: u32,
+    /// The question without an answer.
+    pub(crate) question: Option<Question>,
+    /// The totals of what ended. `executions` is 1 if the execution has ended.
+    ended: AgentTotals,
+    /// The usage recorded inside the attempt that has not ended.
+    inside: BTreeMap<InsideKey, Usage>,
+    /// When the attempt that has not ended started.
+    attempt_started: Option<DateTime<Utc>>,
+}
+
+impl OpenExecution {
+    pub(crate) fn new(agent: Arc<str>, execution: u32, turn: u32) -> Self {
+        Self {
+            agent,
+            execution,
+            question: None,
+            ended: AgentTotals {
+                latest_turn: Some(turn),
+                ..AgentTotals::default()
+            },
+            inside: BTreeMap::new(),
+            attempt_started: None,
+        }
+    }
+
+    /// Returns whether the execution has ended.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.ended.executions > 0
+    }
+
+    /// Returns the totals until now, with the usage of the attempt that has not ended.
+    pub(crate) fn totals(&self) -> AgentTotals {
+        AgentTotals {
+            usage: self.ended.usage + self.inside_usage(),
+            ..self.ended
+        }
+    }
+
+    /// Applies an event of this execution.
+    pub(crate) fn apply(&mut self, event: &Event, at: DateTime<Utc>) {
+        match event {
+            Event::ExecutionStarted(event) => self.start_attempt(event, at),
+            Event::ReplyReceived(event) => self.spend_inside(&event.within, event.usage),
+            Event::RequestStopped(event) => self.spend_inside(&event.within, event.usage),
+            Event::ToolCallEnded(event) => self.end_call(event),
+            Event::AttemptFailed(event) => self.fail_attempt(event, at),
+            Event::PartEnded(event) => self.end_part(event),
+            Event::ExecutionFinished(event) => self.finish(event),
+            Event::InputRequested(event) => self.ask(event, at),
+            _ => {}
+        }
+    }
+
+    /// Ends the attempt that was under way: the run was stopped.
+    pub(crate) fn stop_attempt(&mut self, at: DateTime<Utc>) {
+        if let Some(started) = self.attempt_started.take() {
+            self.ended.seconds += (at - started).as_seconds_f64();
+        }
+    }
+
+    /// Resumes the execution in another process. `repeats`: the execution has ended and starts again.
+    pub(crate) fn resume(&mut self, repeats: bool) {
+        self.attempt_started = None;
+        self.question = None;
+        if repeats && self.is_finished() {
+            self.ended = AgentTotals {
+                attempts: self.ended.attempts,
+                usage: self.ended.usage,
+                seconds: self.ended.seconds,
+                latest_turn: self.ended.latest_turn,
+                ..AgentTotals::default()
+            };
+            self.inside.clear();
+        }
+    }
+
+    /// Starts an attempt. The usage of an attempt that was cut short is settled.
+    fn start_attempt(&mut self, _event: &ExecutionStarted, at: DateTime<Utc>) {
+        self.settle_inside();
+        self.question = None;
+        self.ended.attempts += 1;
+        self.attempt_started = Some(at);
+    }
+
+    fn fail_attempt(&mut self, event: &AttemptFailed, at: DateTime<Utc>) {
+        self.stop_attempt(at);
+        self.inside.clear();
+        self.spend(event.usage);
+    }
+
+    fn end_part(&mut self, event: &PartEnded) {
+        self.inside.retain(|(part, _), _| part.as_ref() != Some(&event.key));
+        self.spend(event.usage);
+        if event.is_final() {
+            self.ended.parts.ended += 1;
+            self.ended.parts.failed += usize::from(event.failure().is_some());
+        }
+    }
+
+    fn finish(&mut self, event: &ExecutionFinished) {
+        self.inside.clear();
+        self.spend(event.usage);
+        self.question = None;
+        self.attempt_started = None;
+        self.ended.executions = 1;
+        self.ended.failed = usize::from(event.failure().is_some());
+        self.ended.seconds += event.execution_time;
+    }
+
+    /// An attempt that only asks a question is not counted: its answer starts the attempt again.
+    fn ask(&mut self, event: &InputRequested, at: DateTime<Utc>) {
+        if self.attempt_started.is_some() {
+            self.stop_attempt(at);
+            self.ended.attempts = self.ended.attempts.saturating_sub(1);
+        }
+        self.question = Some(event.question.clone());
+    }
+
+    /// The usage of a call contains the usage of the agents inside the call.
+    fn end_call(&mut self, event: &ToolCallEnded) {
+        let mut path = event.within.inside.clone();
+        path.push(event.call.id.as_str().into());
+        let part = &event.within.part;
+        self.inside
+            .retain(|(other, inside), _| other != part || !inside.starts_with(&path));
+        self.spend_inside(&event.within, event.usage.unwrap_or_default());
+    }
+
+    fn spend(&mut self, usage: Option<Usage>) {
+        self.ended.usage = self.ended.usage + usage.unwrap_or_default();
+    }
+
+    fn spend_inside(&mut self, within: &Within, usage: Usage) {
+        let key = (within.part.clone(), within.inside.clone());
+        let known = self.inside.entry(key).or_default();
+        *known = *known + usage;
+    }
+
+    fn settle_inside(&mut self) {
+        self.ended.usage = self.ended.usage + self.inside_usage();
+        self.inside.clear();
+    }
+
+    fn inside_usage(&self) -> Usage {
+        let used = self.inside.iter().map(|((_, inside), usage)| match inside.is_empty() {
+            true => *usage,
+            false => usage.by_a_tool(),
+        });
+        used.fold(Usage::default(), |sum, one| sum + one)
+    }
+}

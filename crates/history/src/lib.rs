@@ -1,0 +1,39 @@
+//! What the records of a run tell.
+//!
+//! **Invariant:** every front end takes a fact of a run from here: one run, one answer, one number.
+//!
+//! - [`RunHistory`] is the one fold of the records: totals, open questions, and the state of the run. [`RunSummary`] is
+//!   its result for lists and clients.
+//! - [`story::Story`] is the timeline: the same fold, and the records grouped by turn, execution and attempt.
+//! - [`answer`] finds the agents that speak for an ensemble, and the output that is the answer of a run.
+//! - [`OutputView`] separates the response of an output from its other keys; [`output_text`] is an output as one text.
+//! - [`question_text`] is a question as one text.
+//!
+//! # Rules
+//!
+//! - **Turns.** A turn counts when it finishes. A message abandons the open turn; the abandoned turn counts if an
+//!   execution in it had finished. Turns keep their numbers, so the last turn can have a higher number than the count.
+//! - **Executions.** An execution counts when it ends. An execution that a resume repeats counts once.
+//! - **Usage.** Every request of every attempt counts: of attempts that succeeded, failed, were interrupted or were
+//!   abandoned, of parts, and of tools.
+//! - **State.** [`RunState`] has one vocabulary: `running`, `waiting`, `interrupted`, and the outcomes. A run that ended
+//!   has its outcome. After a resume or a message it has no end until it ends again: it is `running` if a process
+//!   drives it, otherwise `interrupted`. It is `waiting` as long as a recorded question has no answer, whether a
+//!   process drives it or not.
+
+pub mod answer;
+mod ledger;
+mod output;
+mod question;
+mod run_history;
+mod state;
+pub mod story;
+mod summary;
+mod totals;
+
+pub use output::{OutputView, output_text};
+pub use question::{asked_text, question_text};
+pub use run_history::RunHistory;
+pub use state::{Driver, RunState};
+pub use summary::{OpenQuestion, RunSummary};
+pub use totals::{AgentTotals, PartTotals, Totals};

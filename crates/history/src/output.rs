@@ -1,0 +1,89 @@
+//! The output of an agent, for people.
+
+use serde_json::{Map, Value};
+
+/// An output as people read it: its response, and its other keys.
+#[derive(Debug, Clone, Copy)]
+pub struct OutputView<'a> {
+    /// The response. A response that is the object whose keys follow is left out.
+    pub response: Option<&'a Value>,
+    object: Option<&'a Map<String, Value>>,
+}
+
+impl<'a> OutputView<'a> {
+    /// Separates the response of an output from its other keys.
+    pub fn new(output: &'a Value) -> Self {
+        let object = output.as_object();
+        let response = object.and_then(|object| object.get("response"));
+        let has_more = object.is_some_and(|object| object.len() > 1);
+        let repeats_keys = has_more && response.and_then(Value::as_str).is_some_and(is_object);
+        Self {
+            response: response.filter(|_| !repeats_keys),
+            object,
+        }
+    }
+
+    /// Iterates over the other keys with their values.
+    pub fn others(&self) -> impl Iterator<Item = (&'a String, &'a Value)> + use<'a> {
+        let all = self.object.into_iter().flatten();
+        all.filter(|(key, _)| *key != "response")
+    }
+}
+
+/// Returns the output as one text: its response; otherwise its only text; otherwise indented JSON.
+///
+/// Prompts have their own rule: [`ensemble_language::data::output_text`].
+pub fn output_text(output: &Value) -> String {
+    let only = output.as_object().filter(|object| object.len() == 1);
+    let only = only
+        .and_then(|object| object.values().next())
+        .filter(|value| value.is_string());
+    match output.get("response").or(only).unwrap_or(output) {
+        Value::String(text) => text.clone(),
+        other => format!("{other:#}"),
+    }
+}
+
+/// Returns whether the text is a JSON object.
+fn is_object(text: &str) -> bool {
+    let text = text.trim();
+    text.starts_with('{') && serde_json::from_str::<Map<String, Value>>(text).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_output_is_its_response_its_only_text_or_json() {
+        let table = [
+            (json!({"response": "hello", "a": 1}), "hello"),
+            (json!({"response": 3}), "3"),
+            (json!({"answer": "yes"}), "yes"),
+            (json!({"answer": 1}), "{\n  \"answer\": 1\n}"),
+            (json!("text"), "text"),
+        ];
+        for (output, text) in table {
+            assert_eq!(output_text(&output), text, "{output}");
+        }
+    }
+
+    #[test]
+    fn a_response_that_repeats_the_other_keys_is_left_out() {
+        let table = [
+            (json!({"response": "hello"}), Some("hello"), 0),
+            (json!({"response": "{\"a\": 1}"}), Some("{\"a\": 1}"), 0),
+            (json!({"response": "{\"a\": 1}", "a": 1}), None, 1),
+            (json!({"response": "hello", "a": 1}), Some("hello"), 1),
+            (json!({"a": 1, "b": 2}), None, 2),
+            (json!("text"), None, 0),
+        ];
+        for (output, response, others) in table {
+            let view = OutputView::new(&output);
+            assert_eq!(view.response.and_then(Value::as_str), response, "{output}");
+            assert_eq!(view.others().count(), others, "{output}");
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! The text of a question.
+
+use ensemble_core::operator::Asked;
+use ensemble_language::data::Question;
+
+/// Returns the text of a question: why the previous answer was refused, if it was, and the prompt.
+pub fn asked_text(asked: &Asked) -> String {
+    match &asked.refused {
+        Some(refused) => format!("{refused}\n{}", asked.question.prompt),
+        None => asked.question.prompt.clone(),
+    }
+}
+
+/// Returns the question as one text for a client that shows no choices: the prompt, and the choices in parentheses.
+pub fn question_text(question: &Question) -> String {
+    match question.choices.as_slice() {
+        [] => question.prompt.clone(),
+        choices => format!("{} ({})", question.prompt, choices.join(", ")),
+    }
+}

@@ -1,0 +1,224 @@
+//! The fold of the records of a run.
+//!
+//! **Invariant:** the fold depends only on records, makes no decisions, and costs the same for each record. Its totals
+//! are those of [`ConversationState`](ensemble_core::conversation::ConversationState), which needs the ensemble.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use ensemble_core::conversation::{CompletionReason, Event, Record, RunEnded, RunResumed, RunStarted, TurnStarted};
+use ensemble_core::store::RunId;
+
+use crate::ledger::OpenExecution;
+use crate::state::{Driver, RunState};
+use crate::summary::{OpenQuestion, RunSummary};
+use crate::totals::{AgentTotals, Totals};
+
+/// The history of a run: the fold of its records.
+#[derive(Debug, Clone, Default)]
+pub struct RunHistory {
+    started: Option<RunStarted>,
+    started_at: Option<DateTime<Utc>>,
+    latest_at: Option<DateTime<Utc>>,
+    next_seq: u64,
+    /// The totals of closed turns.
+    closed: Totals,
+    /// The executions of the open turn.
+    open: Vec<OpenExecution>,
+    /// The number of the latest turn that started.
+    latest_turn: u32,
+    is_turn_open: bool,
+    ended: Option<RunEnded>,
+    /// How often each dependency of an agent started the agent.
+    starts: HashMap<(Arc<str>, usize), usize>,
+    /// Why agents did not run in the latest turn in which they were examined.
+    idle: HashMap<Arc<str>, String>,
+}
+
+impl RunHistory {
+    /// Folds the records of a run.
+    pub fn from_records<'a>(records: impl IntoIterator<Item = &'a Record>) -> Self {
+        let mut history = Self::default();
+        records.into_iter().for_each(|record| history.apply(record));
+        history
+    }
+
+    /// Applies the next record.
+    pub fn apply(&mut self, record: &Record) {
+        self.next_seq = record.seq + 1;
+        self.latest_at = self.latest_at.max(Some(record.at));
+        match &record.event {
+            Event::RunStarted(event) => {
+                self.started_at = Some(record.at);
+                self.started = Some((**event).clone());
+            }
+            Event::RunResumed(event) => self.resume(event),
+            Event::MessageAdded(_) => self.abandon_turn(),
+            Event::TurnStarted(event) => self.start_turn(event),
+            Event::TurnFinished(_) => self.close_turn(true),
+            Event::Interrupted(_) => self.open.iter_mut().for_each(|one| one.stop_attempt(record.at)),
+            Event::RunEnded(event) => self.end(event),
+            event => {
+                if let Some(agent) = event.agent() {
+                    self.execution_mut(agent).apply(event, record.at);
+                }
+            }
+        }
+    }
+
+    /// Returns the data with which the run was started; `None` before the first record.
+    pub fn started(&self) -> Option<&RunStarted> {
+        self.started.as_ref()
+    }
+
+    /// Returns when the run was started.
+    pub fn started_at(&self) -> Option<DateTime<Utc>> {
+        self.started_at
+    }
+
+    /// Returns when the latest record was written.
+    pub fn latest_at(&self) -> Option<DateTime<Utc>> {
+        self.latest_at
+    }
+
+    /// Returns the number of the next record.
+    pub fn next_seq(&self) -> u64 {
+        self.next_seq
+    }
+
+    /// Returns the end of the run, if the run has ended and was not continued.
+    pub fn ended(&self) -> Option<&RunEnded> {
+        self.ended.as_ref()
+    }
+
+    /// Returns the state of the run.
+    pub fn state(&self, driver: Driver) -> RunState {
+        let outcome = self.ended.as_ref().map(|ended| ended.completion_reason);
+        match (outcome, driver) {
+            (Some(CompletionReason::WaitingForInput), _) => RunState::Waiting,
+            (Some(outcome), _) => RunState::Ended(outcome),
+            (None, _) if self.open.iter().any(|one| one.question.is_some()) => RunState::Waiting,
+            (None, Driver::Process(_)) => RunState::Running,
+            (None, Driver::Nobody) => RunState::Interrupted,
+        }
+    }
+
+    /// Returns the totals of the run until now.
+    pub fn totals(&self) -> Totals {
+        let mut totals = self.closed.clone();
+        self.open.iter().for_each(|one| totals.add(&one.agent, one.totals()));
+        totals
+    }
+
+    /// Returns the totals of the agent until now.
+    pub fn agent_totals(&self, agent: &str) -> AgentTotals {
+        let closed = self.closed.agents.get(agent).copied().unwrap_or_default();
+        let open = self.open_totals(agent).unwrap_or_default();
+        closed + open
+    }
+
+    /// Returns the totals of the agent's execution in the open turn; `None` if the agent has no such execution.
+    pub fn open_totals(&self, agent: &str) -> Option<AgentTotals> {
+        let open = self.open.iter().find(|one| *one.agent == *agent);
+        open.map(OpenExecution::totals)
+    }
+
+    /// Returns the questions without an answer, in the order of the executions.
+    pub fn questions(&self) -> Vec<OpenQuestion> {
+        self.open.iter().filter_map(OpenQuestion::from_execution).collect()
+    }
+
+    /// Returns how often the dependency at this position started the agent.
+    pub fn start_count(&self, agent: &Arc<str>, position: usize) -> usize {
+        self.starts.get(&(agent.clone(), position)).copied().unwrap_or(0)
+    }
+
+    /// Returns why the agent did not run in the latest turn in which it was examined, or in the whole run.
+    pub fn idle_reason(&self, agent: &str) -> Option<&str> {
+        self.idle.get(agent).map(String::as_str)
+    }
+
+    /// Returns the summary of the run; `None` before the first record.
+    pub fn summary(&self, id: RunId, driver: Driver) -> Option<RunSummary> {
+        let started = self.started.as_ref()?;
+        let totals = self.totals();
+        Some(RunSummary {
+            id,
+            ensemble: started.ensemble.clone(),
+            ensemble_file: started.ensemble_file.clone(),
+            input: started.input.clone(),
+            forked_from: started.forked_from.as_ref().map(|from| from.run_id.clone()),
+            started_at: self.started_at?,
+            last_at: self.latest_at?,
+            state: self.state(driver),
+            process: driver.process(),
+            completion_reason: self.ended.as_ref().map(|ended| ended.completion_reason),
+            detail: self.ended.as_ref().and_then(|ended| ended.detail.clone()),
+            turns: totals.turns,
+            executions: totals.all.executions,
+            failed: totals.all.failed,
+            usage: totals.all.usage,
+            questions: self.questions(),
+            records: self.next_seq,
+        })
+    }
+
+    fn start_turn(&mut self, event: &TurnStarted) {
+        self.close_turn(false);
+        self.is_turn_open = true;
+        self.latest_turn = event.turn;
+        for start in &event.starts {
+            for position in &start.counts {
+                *self.starts.entry((start.agent.clone(), *position)).or_default() += 1;
+            }
+            self.idle.remove(&start.agent);
+            self.open
+                .push(OpenExecution::new(start.agent.clone(), start.execution, event.turn));
+        }
+        for waiting in &event.waiting {
+            self.idle.insert(waiting.agent.clone(), waiting.reason.to_string());
+        }
+    }
+
+    /// Closes the open turn. `counts`: the turn is one of the turns of the run.
+    fn close_turn(&mut self, counts: bool) {
+        self.closed.turns += u32::from(counts);
+        self.is_turn_open = false;
+        for one in std::mem::take(&mut self.open) {
+            self.closed.add(&one.agent, one.totals());
+        }
+    }
+
+    /// A message abandons the open turn, which counts if an execution in it had finished.
+    fn abandon_turn(&mut self) {
+        self.ended = None;
+        let has_finished = self.open.iter().any(OpenExecution::is_finished);
+        self.close_turn(self.is_turn_open && has_finished);
+    }
+
+    fn resume(&mut self, event: &RunResumed) {
+        self.ended = None;
+        for one in &mut self.open {
+            one.resume(event.again.contains(&one.agent));
+        }
+    }
+
+    fn end(&mut self, event: &RunEnded) {
+        let reasons = event.not_run.iter();
+        self.idle
+            .extend(reasons.map(|one| (one.agent.clone(), one.reason.clone())));
+        self.ended = Some(event.clone());
+    }
+
+    /// Returns the open execution of the agent. A fold that starts inside a turn meets executions that it has not seen
+    /// start.
+    fn execution_mut(&mut self, agent: &str) -> &mut OpenExecution {
+        let known = self.open.iter().position(|one| *one.agent == *agent);
+        let at = known.unwrap_or_else(|| {
+            self.open.push(OpenExecution::new(agent.into(), 0, self.latest_turn));
+            self.open.len() - 1
+        });
+        &mut self.open[at]
+    }
+}

@@ -1,0 +1,265 @@
+//! The story of a run: its records, grouped by turn, execution and attempt.
+//!
+//! A journal contains events in the order of time. Readers ask which agents ran in turn 3, how often an execution was
+//! tried, and what its result was. [`Story`] is computed from the records and answers this. It does not need the
+//! ensemble: events contain the names of agents, so a story stays valid when the file changes. **Invariant:** a story
+//! depends only on records, and makes no decisions.
+
+mod asked;
+mod compare;
+mod exchanges;
+mod fold;
+mod paths;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use indexmap::IndexMap;
+use serde_json::Value;
+
+use ensemble_core::conversation::{
+    ExecutionFinished, Interruption, PartEnded, PermissionDecided, RequestsByTarget, RunEnded, RunStarted,
+    TurnFinished, Waiting,
+};
+use ensemble_core::thread::{StopReason, ToolCall};
+use ensemble_language::data::{Context, Failure, Question, Request, Usage};
+
+pub use asked::Asked;
+pub use compare::{Comparison, ContextChange, Decision, Difference, Outcome, Parting, Side, Sides, compare};
+pub use exchanges::{ExchangeEnd, FileRecords, ModelExchange, model_exchanges};
+pub use paths::{Change, changes};
+
+use crate::{AgentTotals, OpenQuestion, RunHistory};
+
+/// The events of a run, grouped, as far as its records contain them.
+#[derive(Debug, Clone, Default)]
+pub struct Story {
+    /// The fold of the same records: state, totals and questions.
+    pub history: RunHistory,
+    /// All events, in order.
+    pub events: Vec<StoryEvent>,
+    /// The seconds in which a process executed the run, without pauses before a resume or a message.
+    pub active: f64,
+    /// All warnings for the user.
+    pub warnings: Vec<String>,
+}
+
+/// An event of a story.
+#[derive(Debug, Clone)]
+pub enum StoryEvent {
+    /// A turn.
+    Turn(Box<Turn>),
+    /// A user message continued the conversation.
+    Message {
+        /// The text.
+        text: Arc<str>,
+        /// The time.
+        at: DateTime<Utc>,
+    },
+    /// A fork added these values to the context.
+    Given {
+        /// The values.
+        context: Context,
+        /// The time.
+        at: DateTime<Utc>,
+    },
+    /// A cancellation or a time-out stopped the run.
+    Interrupted {
+        /// The cause.
+        cause: Interruption,
+        /// The time.
+        at: DateTime<Utc>,
+    },
+    /// Another process continued the run.
+    Resumed {
+        /// The time.
+        at: DateTime<Utc>,
+    },
+    /// The run ended; it may have been resumed or continued afterwards.
+    Ended {
+        /// The outcome.
+        ended: Box<RunEnded>,
+        /// The time.
+        at: DateTime<Utc>,
+    },
+}
+
+/// One turn.
+#[derive(Debug, Clone)]
+pub struct Turn {
+    /// The number of the turn, from 1.
+    pub turn: u32,
+    /// When the turn started.
+    pub started_at: DateTime<Utc>,
+    /// When the turn finished; `None`: it is still open.
+    pub finished_at: Option<DateTime<Utc>>,
+    /// The executions, in declaration order.
+    pub executions: Vec<Execution>,
+    /// The agents that were examined and did not run.
+    pub waiting: Vec<Waiting>,
+    /// The new requests, by target agent.
+    pub requests: RequestsByTarget,
+    /// Warnings for the user.
+    pub warnings: Vec<String>,
+}
+
+/// An execution of an agent in a turn.
+#[derive(Debug, Clone)]
+pub struct Execution {
+    /// The agent.
+    pub agent: Arc<str>,
+    /// The number of the execution of the agent, from 1.
+    pub execution: u32,
+    /// The outputs that it read: the agent, and the number of its execution.
+    pub reads: IndexMap<Arc<str>, u32>,
+    /// The request that started it.
+    pub request: Option<Arc<Request>>,
+    /// The agents whose failure started it.
+    pub handles: Vec<Arc<str>>,
+    /// Its attempts, in order.
+    pub attempts: Vec<Attempt>,
+    /// The question that it asked and that is not answered.
+    pub question: Option<Question>,
+    /// Its result, without the messages to a model.
+    pub finished: Option<ExecutionFinished>,
+    /// The tool calls of its model until now, those of attempts that failed or were cut short included.
+    pub tool_calls: Vec<ToolCall>,
+    /// The texts of its model beside tool calls: the number of calls before the text, and the text.
+    pub beside_calls: Vec<(usize, String)>,
+    /// The decisions about tool calls that need permission, in order.
+    pub permissions: Vec<PermissionDecided>,
+    /// Why the model stopped its last reply.
+    pub stop_reason: Option<StopReason>,
+    /// The messages that its model did not receive, as the thread notes them.
+    pub dropped: Option<Value>,
+    /// What the model was asked first.
+    pub asked: Option<Asked>,
+    /// The totals of all attempts.
+    pub totals: AgentTotals,
+    /// The attempts of its parts that have ended, in order, without the messages to a model.
+    pub parts: Vec<PartEnded>,
+}
+
+/// An attempt of an execution.
+#[derive(Debug, Clone)]
+pub struct Attempt {
+    /// The number of the attempt, from 1.
+    pub attempt: u32,
+    /// When it started.
+    pub started_at: DateTime<Utc>,
+    /// When it ended, if this was observed.
+    pub ended_at: Option<DateTime<Utc>>,
+    /// Its result.
+    pub end: AttemptEnd,
+}
+
+/// The result of an attempt.
+#[derive(Debug, Clone, PartialEq)]
+pub enum AttemptEnd {
+    /// The attempt has not ended.
+    UnderWay,
+    /// The attempt ended the execution.
+    Final,
+    /// The attempt failed, and another attempt followed.
+    Failed {
+        /// The failure.
+        failure: Failure,
+        /// The pause before the next attempt, in seconds.
+        pause: f64,
+        /// The end of its stderr.
+        stderr: String,
+    },
+    /// The attempt asked a question, and there is no answer.
+    Asked,
+    /// The attempt was stopped with the run.
+    Stopped,
+    /// The process that executed the run ended during the attempt.
+    Lost,
+}
+
+impl Story {
+    /// Returns the data with which the run was started; `None` before the first record.
+    pub fn started(&self) -> Option<&RunStarted> {
+        self.history.started()
+    }
+
+    /// Returns the end of the run, if no later event continued it.
+    pub fn ended(&self) -> Option<&RunEnded> {
+        self.history.ended()
+    }
+
+    /// Returns the questions without an answer.
+    pub fn questions(&self) -> Vec<OpenQuestion> {
+        self.history.questions()
+    }
+
+    /// Returns the time in which a process executed the turns, in seconds, with the turns that a fork has taken over.
+    pub fn wall_seconds(&self) -> f64 {
+        let taken_over = self
+            .turns()
+            .filter(|turn| Some(turn.started_at) < self.history.started_at());
+        self.active + taken_over.filter_map(Turn::seconds).sum::<f64>()
+    }
+
+    /// The turns in order.
+    pub fn turns(&self) -> impl DoubleEndedIterator<Item = &Turn> {
+        self.events.iter().filter_map(|event| match event {
+            StoryEvent::Turn(turn) => Some(&**turn),
+            _ => None,
+        })
+    }
+
+    /// The latest turn. It is found from the end: this is asked once for each record of a long run.
+    pub fn latest_turn(&self) -> Option<&Turn> {
+        self.turns().next_back()
+    }
+
+    /// All executions with their turns, in order of turn and declaration.
+    pub fn executions(&self) -> impl Iterator<Item = (u32, &Execution)> {
+        self.turns()
+            .flat_map(|turn| turn.executions.iter().map(|execution| (turn.turn, execution)))
+    }
+}
+
+impl Turn {
+    /// The time from start to end, in seconds.
+    pub fn seconds(&self) -> Option<f64> {
+        Some((self.finished_at? - self.started_at).as_seconds_f64())
+    }
+
+    fn execution_mut(&mut self, agent: &str) -> Option<&mut Execution> {
+        self.executions.iter_mut().find(|execution| &*execution.agent == agent)
+    }
+
+    fn close(&mut self, event: &TurnFinished, at: DateTime<Utc>) {
+        self.finished_at = Some(at);
+        self.requests = event.requests.clone();
+        self.warnings.extend(event.warnings.iter().cloned());
+    }
+}
+
+impl Execution {
+    /// Returns the usage of all attempts; `None` if the execution has used no model.
+    pub fn usage(&self) -> Option<Usage> {
+        Some(self.totals.usage).filter(|usage| *usage != Usage::default())
+    }
+
+    /// The output; `None` if the execution failed or has not ended.
+    pub fn output(&self) -> Option<&Arc<Value>> {
+        self.finished.as_ref()?.output()
+    }
+
+    /// The failure.
+    pub fn failure(&self) -> Option<&Failure> {
+        self.finished.as_ref()?.failure()
+    }
+}
+
+impl Attempt {
+    /// The duration, in seconds.
+    pub fn seconds(&self) -> Option<f64> {
+        Some((self.ended_at? - self.started_at).as_seconds_f64())
+    }
+}

@@ -1,0 +1,116 @@
+use serde_json::json;
+
+use super::*;
+use ensemble_core::conversation::{Event, Record};
+
+/// The story of these events, each with the second in which it was recorded.
+fn story(events: Vec<(i64, Value)>) -> Story {
+    Story::from_records(&records(events))
+}
+
+fn records(events: Vec<(i64, Value)>) -> Vec<Record> {
+    let record = |(seq, (second, event)): (u64, (i64, Value))| Record {
+        seq,
+        at: DateTime::from_timestamp(second, 0).expect("a time"),
+        event: serde_json::from_value::<Event>(event).expect("an event"),
+    };
+    (0..).zip(events).map(record).collect()
+}
+
+fn turn(agents: &[&str]) -> Value {
+    let starts: Vec<Value> = agents
+        .iter()
+        .map(|agent| json!({"agent": agent, "execution": 1}))
+        .collect();
+    json!({"event": "turn_started", "data": {"turn": 1, "starts": starts}})
+}
+
+fn started(attempt: u32) -> Value {
+    json!({"event": "execution_started", "data": {"turn": 1, "agent": "a", "execution": 1, "attempt": attempt}})
+}
+
+fn usage(requests: u64) -> Value {
+    json!({"requests": requests, "input_tokens": 10, "output_tokens": 1, "estimated": false, "cost": 0.5})
+}
+
+fn ended(reason: &str) -> Value {
+    json!({"event": "run_ended", "data": {"completion_reason": reason}})
+}
+
+#[test]
+fn what_failed_attempts_cost_counts_and_pauses_do_not() {
+    let failure = json!({"kind": "exit", "error": "no"});
+    let failed = json!({"turn": 1, "agent": "a", "execution": 1, "attempt": 1, "failure": failure, "usage": usage(2), "pause": 1.0});
+    let finished = json!({"turn": 1, "agent": "a", "execution": 1, "attempt": 2, "failure": failure, "execution_time": 1.0, "usage": usage(1)});
+    let records = records(vec![
+        (0, turn(&["a"])),
+        (1, started(1)),
+        (3, json!({"event": "attempt_failed", "data": failed})),
+        (4, started(2)),
+        (5, json!({"event": "execution_finished", "data": finished})),
+        (6, json!({"event": "turn_finished", "data": {"turn": 1}})),
+        (7, ended("agent_failed")),
+        (1007, json!({"event": "message_added", "data": {"text": "again"}})),
+        (1008, ended("completed")),
+    ]);
+    let story = Story::from_records(&records);
+    let totals = story.history.totals();
+    assert_eq!((totals.all.usage.requests, totals.all.usage.input_tokens), (3, 20));
+    assert_eq!(story.active, 8.0, "the message came a thousand seconds later");
+    let one = totals.agents["a"];
+    assert_eq!((one.executions, one.failed, one.attempts), (1, 1, 2));
+    assert_eq!((one.usage.requests, one.seconds), (3, 3.0));
+    assert_eq!(totals.all.usage, one.usage);
+}
+
+#[test]
+fn two_runs_are_the_same_only_if_nothing_that_matters_differs() {
+    let run = |agents: &[&str], reason: &str| story(vec![(0, turn(agents)), (1, ended(reason))]);
+    let with = |keys: &[&str]| -> Context {
+        let pair = |key: &&str| (Arc::from(*key), Arc::new(json!(1)));
+        keys.iter().map(pair).collect()
+    };
+    let same = |a: (&Story, &Context), b: (&Story, &Context)| {
+        let side = |(story, context)| Side {
+            story,
+            context: Some(context),
+        };
+        compare(side(a), side(b)).same
+    };
+    let (run_a, keys) = (run(&["a", "b"], "completed"), with(&["k"]));
+    let a = (&run_a, &keys);
+    assert!(same(a, a));
+    assert!(
+        same(a, (&run(&["b", "a"], "completed"), &keys)),
+        "the file has another order"
+    );
+    assert!(!same(a, (&run(&["a"], "completed"), &keys)));
+    assert!(!same(a, (&run(&["a", "b"], "agent_failed"), &keys)));
+    let more = with(&["k", "l"]);
+    assert!(!same(a, (&run_a, &more)) && !same((&run_a, &more), a));
+}
+
+#[test]
+fn the_time_of_a_fork_begins_with_the_fork() {
+    let finished = json!({"turn": 1, "agent": "a", "execution": 1, "attempt": 1, "output": {}, "execution_time": 1.0});
+    let run = json!({
+        "format": 1, "ensemble": "e", "ensemble_file": "e.yaml", "ensemble_digest": "", "project_root": "", "context": {},
+        "input": "", "run_id": "b", "program": "0",
+        "forked_from": {"run_id": "a", "turn": 1},
+    });
+    let story = story(vec![
+        (1000, json!({"event": "run_started", "data": run})),
+        (100, turn(&["a"])),
+        (101, started(1)),
+        (104, json!({"event": "execution_finished", "data": finished})),
+        (105, json!({"event": "turn_finished", "data": {"turn": 1}})),
+        (1002, ended("completed")),
+    ]);
+    assert_eq!(story.active, 2.0);
+    assert_eq!(
+        (story.history.latest_at().zip(story.history.started_at()))
+            .map(|(latest, begun)| (latest - begun).num_seconds()),
+        Some(2)
+    );
+    assert_eq!(story.wall_seconds(), 7.0, "with the turn that was taken over");
+}

@@ -1,0 +1,82 @@
+//! The summary of a run, for lists and clients.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use ensemble_core::conversation::CompletionReason;
+use ensemble_core::store::RunId;
+use ensemble_language::data::{Question, Usage};
+use serde::Serialize;
+
+use crate::ledger::OpenExecution;
+use crate::state::RunState;
+
+/// The summary of a run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RunSummary {
+    /// The id of the run.
+    pub id: RunId,
+    /// The name of the ensemble.
+    pub ensemble: Arc<str>,
+    /// The file of the ensemble.
+    pub ensemble_file: String,
+    /// The input.
+    pub input: Arc<str>,
+    /// For a fork: the id of the other run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<Arc<str>>,
+    /// When the run was started.
+    pub started_at: DateTime<Utc>,
+    /// When the latest record was written.
+    pub last_at: DateTime<Utc>,
+    /// The state.
+    pub state: RunState,
+    /// The id of the process that drives the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub process: Option<u32>,
+    /// The outcome, if the run has ended and was not continued.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub completion_reason: Option<CompletionReason>,
+    /// Details of the outcome: the limit, the agent, or the condition.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+    /// The number of turns.
+    pub turns: u32,
+    /// The number of executions that ended.
+    pub executions: usize,
+    /// The number of executions that failed.
+    pub failed: usize,
+    /// Requests, tokens and cost of all attempts.
+    pub usage: Usage,
+    /// The recorded questions without an answer.
+    pub questions: Vec<OpenQuestion>,
+    /// The number of records.
+    pub records: u64,
+}
+
+/// A recorded question without an answer.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct OpenQuestion {
+    /// The agent whose execution waits.
+    pub agent: Arc<str>,
+    /// The number of the execution of the agent, from 1.
+    pub execution: u32,
+    /// The question, with its choices.
+    #[serde(flatten)]
+    pub question: Question,
+}
+
+impl OpenQuestion {
+    pub(crate) fn from_execution(open: &OpenExecution) -> Option<Self> {
+        Some(Self {
+            agent: open.agent.clone(),
+            execution: open.execution,
+            question: open.question.clone()?,
+        })
+    }
+
+    /// Returns the agent that asks: the agent itself, or an agent inside its execution.
+    pub fn asker(&self) -> &Arc<str> {
+        self.question.asked_by.as_ref().unwrap_or(&self.agent)
+    }
+}

@@ -1,0 +1,75 @@
+//! The totals of a run and of each agent.
+
+use std::ops::Add;
+use std::sync::Arc;
+
+use ensemble_language::data::Usage;
+use indexmap::IndexMap;
+use serde::Serialize;
+
+/// The totals of a run.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Totals {
+    /// The number of turns: those that finished, and abandoned turns in which an execution had finished.
+    pub turns: u32,
+    /// The sum over all agents. Times of parallel executions are added.
+    pub all: AgentTotals,
+    /// The totals of each agent, in the order of first starts.
+    pub agents: IndexMap<Arc<str>, AgentTotals>,
+}
+
+/// The totals of an agent, or of one of its executions.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct AgentTotals {
+    /// The number of executions that ended.
+    pub executions: usize,
+    /// The number of executions that failed.
+    pub failed: usize,
+    /// The number of attempts, without attempts that only asked a question.
+    pub attempts: usize,
+    /// The parts that ended.
+    pub parts: PartTotals,
+    /// Requests, tokens and cost of all attempts.
+    pub usage: Usage,
+    /// The duration of all attempts that ended, in seconds.
+    pub seconds: f64,
+    /// The latest turn in which the agent ran.
+    pub latest_turn: Option<u32>,
+}
+
+/// The number of parts that ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct PartTotals {
+    /// All parts that ended.
+    pub ended: usize,
+    /// The parts that failed.
+    pub failed: usize,
+}
+
+impl Totals {
+    /// Adds the totals of an execution of the agent.
+    pub(crate) fn add(&mut self, agent: &Arc<str>, one: AgentTotals) {
+        self.all = self.all + one;
+        let known = self.agents.entry(agent.clone()).or_default();
+        *known = *known + one;
+    }
+}
+
+impl Add for AgentTotals {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            executions: self.executions + other.executions,
+            failed: self.failed + other.failed,
+            attempts: self.attempts + other.attempts,
+            parts: PartTotals {
+                ended: self.parts.ended + other.parts.ended,
+                failed: self.parts.failed + other.parts.failed,
+            },
+            usage: self.usage + other.usage,
+            seconds: self.seconds + other.seconds,
+            latest_turn: self.latest_turn.max(other.latest_turn),
+        }
+    }
+}
