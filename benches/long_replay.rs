@@ -130,6 +130,7 @@ fn started() -> RunStarted {
         simulated: Vec::new(),
         stubs: Default::default(),
         responders: Default::default(),
+        definitions: None,
         forked_from: None,
         trace: None,
         program: "bench".to_owned(),

@@ -79,6 +79,7 @@ mod program {
     mod shown_safely;
     mod side_by_side;
     mod skill;
+    mod snapshots;
     mod special_files;
     mod started_in;
     mod stories;

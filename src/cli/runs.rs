@@ -29,7 +29,7 @@ use ensemble_language::data::{Context, Usage};
 use ensemble_reports::report::door::{Ink, Spelling};
 use ensemble_runs::files::{FileStore, read_journal};
 use ensemble_runs::recorded::{recorded_ensemble, started, unchanged_ensemble};
-use ensemble_runs::replay::{RunRecord, saved_records};
+use ensemble_runs::replay::{RunRecord, SavedRecords};
 use ensemble_runs::{Prepared, RunError};
 
 pub(super) use file::write_private;
@@ -225,12 +225,12 @@ pub(super) async fn opened(given: Option<&str>, surroundings: &Surroundings) -> 
             (journal, prepared)
         }
         RunRecord::Result(path) => {
-            let (records, context) = saved_records(&path)?;
+            let saved = SavedRecords::read(&path)?;
             return Ok(Opened {
-                story: Story::from_records(&records),
+                story: Story::from_records(&saved.records),
                 driver,
                 prepared: None,
-                context,
+                context: saved.context,
             });
         }
     };

@@ -12,6 +12,7 @@ use ensemble_core::conversation::PermissionDecision;
 use ensemble_core::operator::{Answer, Operator, PermissionAnswer, PermissionRequest, QuestionRequest, visible};
 use ensemble_core::request::AnswerSource;
 use ensemble_core::runner::BoxFuture;
+use ensemble_history::asked_text;
 use ensemble_reports::report::ConsoleWriter;
 use ensemble_reports::report::door::{Door, Ink};
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::conversation::{EnforcedSandbox, Interruption, PartEnded};
+use crate::conversation::{EnforcedSandbox, ExecutionFinished, Interruption, PartEnded};
 use crate::request::{AnswerRecord, PendingRequest, RequestOrigin};
 use crate::stopwatch::Stopwatch;
 use crate::thread::{Iteration, Thread};
@@ -33,7 +33,7 @@ pub const STDERR_KEPT: usize = 64 << 10;
 /// Performs the executions of one agent.
 pub trait Runner: Send + Sync {
     /// Performs one attempt. The caller enforces timeouts by dropping the future.
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed>;
+    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome>;
 }
 
 /// The failure of an execution that had not ended when the time limit of its turn was reached.
@@ -133,24 +133,24 @@ impl Execution {
     }
 }
 
-/// An observation of a runner.
+/// The outcome of an attempt.
 #[derive(Debug, Clone)]
-pub enum Observed {
+pub enum AttemptOutcome {
     /// The attempt ended.
-    Finished(Observation),
+    Finished(AttemptResult),
     /// A record contains the end of the execution, after all its attempts.
-    Recorded(Observation),
+    Recorded(AttemptResult),
     /// A record contains the end of the execution, and the result is copied into another run.
-    Reused(Observation),
+    Reused(AttemptResult),
     /// Nobody can answer these requests, which are in the order of the file; the run has to wait.
     NeedsInput(Vec<PendingRequest>),
     /// The record was interrupted at this point.
     Interrupted(Interruption),
 }
 
-/// The end of an attempt.
+/// The result of an attempt.
 #[derive(Debug, Clone)]
-pub struct Observation {
+pub struct AttemptResult {
     /// The output, or the failure.
     pub result: Result<JsonMap, Failure>,
     /// LLM: the usage of the attempt.
@@ -164,11 +164,11 @@ pub struct Observation {
 
 /// Data of an execution that is kept even when the runner is stopped.
 #[derive(Debug, Clone, Default)]
-pub struct Notes(Arc<Mutex<Left>>);
+pub struct Notes(Arc<Mutex<CollectedNotes>>);
 
-/// The data that was kept.
+/// The notes of an execution.
 #[derive(Debug, Default, PartialEq)]
-pub struct Left {
+pub struct CollectedNotes {
     /// The end of stderr.
     pub stderr: String,
     /// Warnings for the user.
@@ -178,7 +178,7 @@ pub struct Left {
     /// LLM: the request under way when the runner was stopped: the messages that were new to the model, and what was used
     /// since the last record.
     pub stopped: Option<(Iteration, Usage)>,
-    /// LLM: the usage until the runner was stopped, for the case that there is no [`Observation`].
+    /// LLM: the usage until the runner was stopped, for the case that there is no [`AttemptResult`].
     pub usage: Option<Usage>,
     /// Input agents: the answered question.
     pub answer: Option<AnswerRecord>,
@@ -209,8 +209,8 @@ impl Notes {
         self.lock().warnings.push(warning.into());
     }
 
-    /// Keeps what was enforced for a process.
-    pub fn enforced(&self, sandbox: EnforcedSandbox) {
+    /// Adds what was enforced for a process, each sandbox once.
+    pub fn add_sandbox(&self, sandbox: EnforcedSandbox) {
         let known = &mut self.lock().sandboxes;
         if !known.contains(&sandbox) {
             known.push(sandbox);
@@ -223,7 +223,7 @@ impl Notes {
     }
 
     /// Adds usage.
-    pub fn book(&self, usage: Usage) {
+    pub fn add_usage(&self, usage: Usage) {
         let mut left = self.lock();
         left.usage = Some(left.usage.unwrap_or_default() + usage);
     }
@@ -239,33 +239,55 @@ impl Notes {
     }
 
     /// Takes all data.
-    pub fn take(&self) -> Left {
+    pub fn take_all(&self) -> CollectedNotes {
         std::mem::take(&mut self.lock())
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Left> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, CollectedNotes> {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
-impl Observed {
-    /// The attempt succeeded with this output, without usage.
-    pub fn success(output: JsonMap) -> Self {
-        Self::Finished(Observation {
-            result: Ok(output),
+impl AttemptResult {
+    /// Returns an attempt with this result, without a model and without parts.
+    pub fn from_result(result: Result<JsonMap, Failure>) -> Self {
+        Self {
+            result,
             usage: None,
             exchange: Vec::new(),
             parts: Vec::new(),
-        })
+        }
+    }
+
+    /// Returns the result that the record of the end of an execution contains. Earlier records contain the parts, the usage of
+    /// earlier attempts and what was recorded while the execution ran.
+    pub fn from_record(finished: ExecutionFinished) -> Self {
+        Self {
+            usage: finished.usage,
+            exchange: finished.exchange,
+            ..Self::from_result(finished.end.into_result())
+        }
+    }
+
+    /// Returns the same result without the exchange between agent and model, except for the reason why the model stopped.
+    #[must_use]
+    pub fn without_exchange(self) -> Self {
+        let last = self.exchange.last().and_then(Iteration::stop_reason);
+        Self {
+            exchange: last.map(Iteration::stopped_for).into_iter().collect(),
+            ..self
+        }
+    }
+}
+
+impl AttemptOutcome {
+    /// The attempt succeeded with this output, without usage.
+    pub fn success(output: JsonMap) -> Self {
+        Self::Finished(AttemptResult::from_result(Ok(output)))
     }
 
     /// The attempt failed, without usage.
     pub fn failure(kind: FailureKind, error: impl Into<String>) -> Self {
-        Self::Finished(Observation {
-            result: Err(Failure::new(kind, error)),
-            usage: None,
-            exchange: Vec::new(),
-            parts: Vec::new(),
-        })
+        Self::Finished(AttemptResult::from_result(Err(Failure::new(kind, error))))
     }
 }

@@ -56,6 +56,7 @@ impl Position {
                 simulated: Vec::new(),
                 stubs: Default::default(),
                 responders: Default::default(),
+                definitions: None,
                 forked_from: None,
             caller: RequestOrigin::default(),
                 trace: None,

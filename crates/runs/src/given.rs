@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use ensemble_agents::agent::input::{Answers, check_answer};
-use ensemble_agents::model::{Cache, Override};
 use ensemble_core::request::{AnswerRefusal, PendingRequest, RequestAddress, RequestAnswer, RequestDigest};
 use ensemble_language::data::Question;
 use ensemble_language::diagnostic::did_you_mean;
 use ensemble_language::ensemble::{AcpToolKind, Agent, AgentKind, Ensemble, Tool, ToolKind};
+use ensemble_models::{Cache, Override};
 
 use crate::error::RunError;
 use crate::options::CacheFolder;

@@ -261,6 +261,7 @@ impl InnerEnsemble {
             stubs: BTreeMap::new(),
             responders: BTreeMap::new(),
             caller: execution.origin.clone(),
+            definitions: None,
             forked_from: None,
             trace: None,
             program: PROGRAM.to_owned(),

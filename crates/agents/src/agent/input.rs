@@ -19,20 +19,19 @@ use serde_json::{Value, json};
 use self::answers::Injected;
 use self::responder::Responder;
 use super::build_error::BuildError;
-use super::reply::{object, without_last_newline};
 use super::scope::{listens_to, scope, warn_of_missed};
-use super::{BoxFuture, Execution, Observation, Observed, Runner};
-use crate::model::{LoadScript, Model, ProfileError};
-use crate::sandbox::apart;
+use super::{AttemptOutcome, AttemptResult, BoxFuture, Execution, Runner};
 use ensemble_core::operator::{Answer, Operator, QuestionRequest};
 use ensemble_core::request::{
     AnswerRecord, AnswerSource, Answerer, PendingRequest, RequestAnswer, find_choice,
 };
 use ensemble_core::store::RunId;
 use ensemble_core::thread::Iteration;
-use ensemble_language::data::{Failure, FailureKind, JsonMap, Question, Usage};
+use ensemble_language::data::{Failure, FailureKind, JsonMap, Question, Usage, output_from_text, output_from_value};
 use ensemble_language::ensemble::{Agent, InputSpec};
 use ensemble_language::template::{Scope, Template};
+use ensemble_models::{LoadScript, Model, ProfileError};
+use ensemble_scripts::apart;
 
 /// The maximum number of repeated questions after an answer that is not one of the choices.
 const ASKED_AT_MOST: usize = 10;
@@ -97,11 +96,11 @@ impl InputRunner {
         self.responder.as_ref().is_some_and(Responder::is_simulated)
     }
 
-    async fn attempt(&self, execution: Execution) -> Observed {
+    async fn attempt(&self, execution: Execution) -> AttemptOutcome {
         let scope = scope(&execution, &self.listens_to);
         let prompt = match apart::rendered(&self.prompt, &scope).await {
             Ok(prompt) => prompt,
-            Err(error) => return Observed::failure(FailureKind::Unavailable, format!("input.prompt: {error}")),
+            Err(error) => return AttemptOutcome::failure(FailureKind::Unavailable, format!("input.prompt: {error}")),
         };
         warn_of_missed(&scope, "input.prompt", &execution);
         let question = Question {
@@ -113,10 +112,10 @@ impl InputRunner {
         let result = match self.ask(&request, &execution, &scope, &mut booked).await {
             End::Output(output) => Ok(output),
             End::Failed(failure) => Err(failure),
-            End::Waiting => return Observed::NeedsInput(vec![request]),
+            End::Waiting => return AttemptOutcome::NeedsInput(vec![request]),
         };
         let exchange = if result.is_ok() { booked.exchange } else { Vec::new() };
-        Observed::Finished(Observation {
+        AttemptOutcome::Finished(AttemptResult {
             parts: Vec::new(),
             result,
             usage: (booked.usage.requests > 0).then_some(booked.usage),
@@ -188,10 +187,9 @@ impl InputRunner {
             other => other,
         };
         let chosen = match &answer {
-            Value::String(text) => find_choice(text, &self.choices, false).map(|text| text_output(&text)),
+            Value::String(text) => find_choice(text, &self.choices, false).map(|text| output_from_text(&text)),
             _ if !self.choices.is_empty() => None,
-            Value::Object(map) => Some(map.clone()),
-            other => Some(response(other.clone())),
+            other => Some(output_from_value(other.clone())),
         };
         let text = answer.as_str().map_or_else(|| answer.to_string(), str::to_owned);
         match chosen {
@@ -224,7 +222,7 @@ impl InputRunner {
 }
 
 impl Runner for InputRunner {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
+    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
         Box::pin(self.attempt(execution))
     }
 }
@@ -234,15 +232,6 @@ impl Runner for InputRunner {
 struct Booked {
     usage: Usage,
     exchange: Vec<Iteration>,
-}
-
-/// A text that contains a JSON object becomes this object.
-fn text_output(text: &str) -> JsonMap {
-    object(text).unwrap_or_else(|| response(without_last_newline(text).into()))
-}
-
-fn response(value: Value) -> JsonMap {
-    JsonMap::from_iter([("response".to_owned(), value)])
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@ use crate::thread::Iteration;
 use crate::trace::TraceParent;
 use ensemble_language::condition::Read;
 use ensemble_language::data::{Context, Failure, Request, Usage};
+use ensemble_language::definition::ExternalDefinitions;
 
 /// One event with its number in the journal and its time.
 #[derive(Debug, Clone, PartialEq)]
@@ -119,6 +120,10 @@ pub struct RunStarted {
     /// For a nested run: the execution, the part or the call that started it.
     #[serde(default, skip_serializing_if = "RequestOrigin::is_outermost")]
     pub caller: RequestOrigin,
+    /// The digests of scripts, nested ensembles and profiles behind each agent when the run was started; `None`: not
+    /// recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub definitions: Option<ExternalDefinitions>,
     /// For a fork: the run from which it was forked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkedFrom>,
@@ -143,6 +148,10 @@ pub struct ForkedFrom {
     /// them again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given: Option<u64>,
+    /// Agents whose shared executions, up to the one with this number, were performed with another definition than that
+    /// of this run.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub outdated: BTreeMap<Arc<str>, u32>,
 }
 
 /// Another process continues the run.
@@ -153,6 +162,9 @@ pub struct RunResumed {
     /// The agents whose finished execution in the open turn is repeated, because they have `on_resume: rerun`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub again: Vec<Arc<str>>,
+    /// The digests behind each agent from now on, if they are not those that were recorded before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub definitions: Option<ExternalDefinitions>,
     /// With telemetry: the span in which the run was resumed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceParent>,
@@ -166,6 +178,9 @@ pub struct MessageAdded {
     /// Values that are set with it in the context, and in place of inputs of the run.
     #[serde(default, skip_serializing_if = "Context::is_empty")]
     pub set: Context,
+    /// The digests behind each agent from now on, if they are not those that were recorded before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub definitions: Option<ExternalDefinitions>,
     /// With telemetry: the span in which the run goes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceParent>,

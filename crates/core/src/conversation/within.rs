@@ -59,7 +59,7 @@ macro_rules! flat_within {
     ($event:ident { $($field:ident: $type:ty,)* $(? $optional:ident: $some:ty,)* }) => {
         impl serde::Serialize for $event {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                use serde::ser::{Serialize, SerializeStruct, Serializer};
+                use serde::ser::SerializeStruct;
                 let mut event = serializer.serialize_struct(stringify!($event), 10)?;
                 self.within.write(&mut event)?;
                 $(event.serialize_field(stringify!($field), &self.$field)?;)*

@@ -1,14 +1,13 @@
 //! What the state says about the attempts of a turn: which are due, what one is given, and what its end comes to.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::conversation::{
     ConversationState, ExecutionEnd, ExecutionFinished, InputRequested, OpenExecution, Slot,
 };
 use crate::request::PendingRequest;
-use crate::runner::{Execution, ExecutionRecords, Left, Notes, Observation};
+use crate::runner::{AttemptResult, CollectedNotes, Execution, ExecutionRecords, Notes};
 use crate::stopwatch::Stopwatch;
 use ensemble_language::data::{Question, Remaining, Usage};
 use ensemble_language::ensemble::AgentKind;
@@ -91,7 +90,7 @@ pub(super) fn pause_before_retry(
     plan: &Plan,
     state: &ConversationState,
     agent: AgentId,
-    observation: &Observation,
+    observation: &AttemptResult,
 ) -> Option<Duration> {
     let failure = observation.result.as_ref().err()?;
     let spec = plan.agent(agent);
@@ -136,15 +135,12 @@ pub(super) fn finished(
     plan: &Plan,
     state: &ConversationState,
     agent: AgentId,
-    observation: Observation,
+    observation: AttemptResult,
     took: Duration,
-    left: Left,
+    left: CollectedNotes,
 ) -> ExecutionFinished {
     let slot = slot(state, agent);
-    let end = match observation.result {
-        Ok(output) => ExecutionEnd::Succeeded(Arc::new(output.into())),
-        Err(failure) => ExecutionEnd::Failed(failure),
-    };
+    let end = ExecutionEnd::from_result(observation.result);
     ExecutionFinished {
         turn: state.turn_count() + 1,
         agent: plan.name(agent).clone(),

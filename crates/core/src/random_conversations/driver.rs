@@ -59,6 +59,7 @@ impl Driver {
             stubs: Default::default(),
             responders: Default::default(),
             caller: crate::request::RequestOrigin::default(),
+            definitions: None,
             forked_from: None,
             trace: None,
             program: String::new(),

@@ -44,6 +44,7 @@ pub fn record(seq: u64) -> Record {
             simulated: Vec::new(),
             stubs: Default::default(),
             responders: Default::default(),
+            definitions: None,
             forked_from: None,
             caller: crate::request::RequestOrigin::default(),
             trace: None,

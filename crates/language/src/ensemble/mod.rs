@@ -8,7 +8,6 @@
 mod acp;
 mod address;
 mod agent;
-mod compare;
 mod context_window;
 mod for_each;
 mod input;

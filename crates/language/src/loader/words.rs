@@ -2,8 +2,8 @@
 
 use super::{codes, test_words};
 use crate::diagnostic::{Finding, did_you_mean, nearest};
-use crate::fix::{Change, Mend};
 use crate::source::At;
+use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// A part of a file with its own set of keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -438,17 +438,20 @@ pub(super) fn unknown_key(key: &str, section: Section, at: At) -> Finding {
 }
 
 /// The fix for a key of llm-orc: its name in this language, or its removal where it has no counterpart in the file.
-fn translation(key: &str, at: &At) -> Option<Mend> {
+fn translation(key: &str, at: &At) -> Option<RouteFix> {
     let renamed = match key {
         "role" => "system_prompt",
         "default_input" => "default_task",
         "cache" | "execution" => {
-            return Some(Mend::probable("remove the key", Change::Remove(at.route.clone())));
+            return Some(RouteFix::not_safe(
+                "remove the key",
+                RouteEdit::Remove(at.route.clone()),
+            ));
         }
         _ => return None,
     };
-    let change = Change::Text(at.clone(), renamed.to_owned());
-    Some(Mend::certain(format!("write `{renamed}`"), change))
+    let change = RouteEdit::WriteText(at.clone(), renamed.to_owned());
+    Some(RouteFix::safe(format!("write `{renamed}`"), change))
 }
 
 /// The key of `section` that is probably meant by an unknown key, as [`unknown_key`] suggests it.

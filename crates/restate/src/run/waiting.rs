@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 use ensemble_core::conversation::{Event, RunResumed};
 use ensemble_core::request::PendingRequest;
 use ensemble_remote::protocol::{Answer, Decided};
-use ensemble_runs::recorded::again;
+use ensemble_runs::recorded::agents_to_rerun;
 use restate_sdk::context::{DurableFuture, DurableFuturesUnordered};
 use restate_sdk::prelude::*;
 
@@ -71,8 +71,7 @@ impl Drive<'_> {
         }
         self.log.commit([Event::RunResumed(RunResumed {
             program: env!("CARGO_PKG_VERSION").to_owned(),
-            again: Vec::new(),
-            trace: None,
+            ..RunResumed::default()
         })]);
     }
 
@@ -106,8 +105,8 @@ impl Drive<'_> {
     pub(super) fn resumed(&self) -> Event {
         Event::RunResumed(RunResumed {
             program: env!("CARGO_PKG_VERSION").to_owned(),
-            again: again(&self.prepared, self.log.state()),
-            trace: None,
+            again: agents_to_rerun(&self.prepared, self.log.state()),
+            ..RunResumed::default()
         })
     }
 

@@ -23,7 +23,7 @@ use self::combine::{Combiner, Judged};
 use self::list::List;
 use self::part::{LatestAttempt, PartObserved, PartRun};
 use super::build_error::BuildError;
-use super::{BoxFuture, Execution, Notes, Observation, Observed, Runner};
+use super::{AttemptOutcome, AttemptResult, BoxFuture, Execution, Notes, Runner};
 use ensemble_core::conversation::{ExecutionEnd, PartEnded};
 use ensemble_core::request::PendingRequest;
 use ensemble_core::runner::{Part, Parts, turn_is_up};
@@ -67,11 +67,11 @@ impl ForEachRunner {
 }
 
 impl Runner for ForEachRunner {
-    fn execute(&self, mut execution: Execution) -> BoxFuture<'_, Observed> {
+    fn execute(&self, mut execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
         Box::pin(async move {
             let Some(parts) = execution.parts.take() else {
                 let error = "an agent with `for_each` runs only in a conversation";
-                return Observed::failure(FailureKind::Unavailable, error);
+                return AttemptOutcome::failure(FailureKind::Unavailable, error);
             };
             let list = match self.list.parts(&parts.facts) {
                 Ok(list) => list,
@@ -143,7 +143,7 @@ impl<'a> Performing<'a> {
         }
     }
 
-    async fn perform(mut self) -> Observed {
+    async fn perform(mut self) -> AttemptOutcome {
         self.take_over();
         let mut time_is_up = self.from_run.time_is_up.clone();
         let mut futures = PartFutures::new();
@@ -169,7 +169,7 @@ impl<'a> Performing<'a> {
                             PartObserved::Waits(requests) => {
                                 waiting.insert(at, requests);
                             }
-                            PartObserved::Interrupted(cause) => return Observed::Interrupted(cause),
+                            PartObserved::Interrupted(cause) => return AttemptOutcome::Interrupted(cause),
                         }
                     }
                 },
@@ -186,7 +186,7 @@ impl<'a> Performing<'a> {
         if waiting.is_empty() || self.is_over() {
             return finished(self.end());
         }
-        Observed::NeedsInput(waiting.into_values().flatten().collect())
+        AttemptOutcome::NeedsInput(waiting.into_values().flatten().collect())
     }
 
     /// Starts as many parts as may run side by side.
@@ -271,7 +271,7 @@ impl<'a> Performing<'a> {
 
     /// A part that did not end by itself has failed. `running`: what there is of it, if it had started.
     fn cut(&mut self, at: usize, failure: Failure, running: Option<&Running>) {
-        let left = running.map(|part| part.notes.take()).unwrap_or_default();
+        let left = running.map(|part| part.notes.take_all()).unwrap_or_default();
         self.spent = self.spent + left.usage.unwrap_or_default();
         let begun = running.and_then(|part| part.latest.number_and_seconds());
         let (attempt, execution_time) = begun.unwrap_or((self.execution.attempt, 0.0));
@@ -301,7 +301,7 @@ impl<'a> Performing<'a> {
     /// What a part that is stopped has used was used.
     fn book(&self, notes: &Notes) {
         if let Some(usage) = notes.take_usage() {
-            self.execution.notes.book(usage);
+            self.execution.notes.add_usage(usage);
         }
     }
 
@@ -399,11 +399,6 @@ impl<'a> Performing<'a> {
     }
 }
 
-fn finished(result: Result<JsonMap, Failure>) -> Observed {
-    Observed::Finished(Observation {
-        result,
-        usage: None,
-        exchange: Vec::new(),
-        parts: Vec::new(),
-    })
+fn finished(result: Result<JsonMap, Failure>) -> AttemptOutcome {
+    AttemptOutcome::Finished(AttemptResult::from_result(result))
 }

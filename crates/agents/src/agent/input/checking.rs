@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::text_output;
 use crate::agent::schema::Schema;
 use ensemble_core::request::{AnswerRefusal, PendingRequest, RequestAnswer};
+use ensemble_language::data::output_from_text;
 
 /// Checks the answer to a request. `by_number`: whether the number of a choice is an answer.
 ///
@@ -19,7 +19,7 @@ pub fn check_answer(request: &PendingRequest, answer: &RequestAnswer, by_number:
     let Ok(schema) = Schema::compile(schema) else {
         return Ok(());
     };
-    let output = text_output(text);
+    let output = output_from_text(text);
     let errors = schema.errors_of(&Value::Object(output));
     match errors.is_empty() {
         true => Ok(()),

@@ -3,11 +3,11 @@ use std::sync::Mutex;
 
 use super::*;
 use crate::agent::fixtures;
-use crate::model::{Network, Profiles};
 use ensemble_core::operator::{PermissionAnswer, PermissionRequest};
 use ensemble_core::thread::Thread;
 use ensemble_language::data::Context;
 use ensemble_language::ensemble::{AgentKind, Profile, Reply, Responses, Simulated};
+use ensemble_models::{Network, Profiles};
 
 /// Answers as prepared, then nobody is there; keeps what it was asked.
 #[derive(Default)]
@@ -131,10 +131,10 @@ enum Told {
     Waiting(Question),
 }
 
-fn told(observed: Observed) -> Told {
+fn told(observed: AttemptOutcome) -> Told {
     match observed {
-        Observed::NeedsInput(mut requests) => Told::Waiting(requests.remove(0).question),
-        Observed::Finished(observation) => match observation.result {
+        AttemptOutcome::NeedsInput(mut requests) => Told::Waiting(requests.remove(0).question),
+        AttemptOutcome::Finished(observation) => match observation.result {
             Ok(output) => Told::Output(Value::Object(output)),
             Err(failure) => Told::Failed(failure.kind, failure.error),
         },
@@ -315,9 +315,9 @@ fn with_model(replies: &[&str]) -> Setup {
     }
 }
 
-async fn observe(runner: &InputRunner, execution: Execution) -> Observation {
+async fn observe(runner: &InputRunner, execution: Execution) -> AttemptResult {
     match runner.execute(execution).await {
-        Observed::Finished(observation) => observation,
+        AttemptOutcome::Finished(observation) => observation,
         other => panic!("{other:?}"),
     }
 }

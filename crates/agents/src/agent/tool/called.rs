@@ -20,13 +20,14 @@ use crate::agent::build_error::BuildError;
 use crate::agent::given_values::GivenValues;
 use crate::agent::schema::Schema;
 use crate::agent::scope::{listens_to, scope};
-use crate::agent::{BoxFuture, Execution, Observation, Observed, Runner, output};
+use crate::agent::{AttemptOutcome, AttemptResult, BoxFuture, Execution, Runner};
 use ensemble_core::conversation::PermissionDecision;
 use ensemble_core::request::PendingRequest;
 use ensemble_core::thread::{ExecutionRef, Iteration, LiveOutput, LiveUpdate, ToolCall, ToolEnd, UNKNOWN_FATE};
 use ensemble_language::data::{Failure, FailureKind, JsonMap, Usage};
 use ensemble_language::diagnostic::did_you_mean;
 use ensemble_language::ensemble::{Agent, Tool, ToolUse};
+use ensemble_process::output;
 
 /// The most parts of an execution that call their tool side by side; `for_each` itself limits them further.
 const MOST_AT_ONCE: NonZeroU32 = NonZeroU32::MAX;
@@ -308,14 +309,14 @@ fn unavailable(error: String) -> Failure {
 }
 
 impl Runner for CalledToolRunner {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
+    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
         Box::pin(async move {
             let result = match self.output(&execution).await {
                 Ok(output) => Ok(output),
                 Err(Stopped::Failed(failure)) => Err(failure),
-                Err(Stopped::Waits(request)) => return Observed::NeedsInput(vec![*request]),
+                Err(Stopped::Waits(request)) => return AttemptOutcome::NeedsInput(vec![*request]),
             };
-            Observed::Finished(Observation {
+            AttemptOutcome::Finished(AttemptResult {
                 parts: Vec::new(),
                 result,
                 usage: None,

@@ -15,11 +15,11 @@ use super::result::{Ended, capped, end_of, matched, timeout_message};
 use super::{ToolEntry, ToolRunner, ToolSettings, Toolset, agent, ensemble, script};
 use crate::agent::dialogue::{Admission, Tools};
 use crate::agent::schema::Schema;
-use crate::agent::{BoxFuture, Execution, Notes, Observed, Runner};
-use crate::model::ToolSpec;
+use crate::agent::{AttemptOutcome, BoxFuture, Execution, Notes, Runner};
 use ensemble_core::request::PendingRequest;
 use ensemble_core::thread::{ToolCall, ToolEnd};
 use ensemble_language::data::{JsonMap, Usage};
+use ensemble_models::ToolSpec;
 
 /// The tools of one execution: their names for the model, and the usage of their calls.
 pub(super) struct ToolSession<'a> {
@@ -225,14 +225,14 @@ impl<'a> ToolSession<'a> {
             ToolRunner::Ensemble(runner) => (runner, ensemble::execution(caller, shown, &call.id, arguments)),
         };
         let observed = stopwatch.timeout(Some(limit), runner.execute(execution)).await;
-        if let Ok(Observed::NeedsInput(requests)) = &observed
+        if let Ok(AttemptOutcome::NeedsInput(requests)) = &observed
             && requests.iter().all(PendingRequest::is_permission)
         {
             return Err(requests.clone());
         }
         let left = notes.notes.take_usage();
         let told = match &observed {
-            Ok(Observed::Finished(observation)) => observation.usage,
+            Ok(AttemptOutcome::Finished(observation)) => observation.usage,
             _ => None,
         };
         self.book(told.or(left).unwrap_or_default());
@@ -302,7 +302,7 @@ impl Drop for ToolSession<'_> {
     fn drop(&mut self) {
         let unbooked = self.take_usage();
         if unbooked != Usage::default() {
-            self.execution.notes.book(unbooked);
+            self.execution.notes.add_usage(unbooked);
         }
     }
 }
@@ -316,14 +316,14 @@ struct ForwardedNotes<'a> {
 
 impl Drop for ForwardedNotes<'_> {
     fn drop(&mut self) {
-        let left = self.notes.take();
+        let left = self.notes.take_all();
         self.to.add_stderr(&left.stderr);
         for warning in left.warnings {
             self.to.warn(format!("tool {}: {warning}", self.tool));
         }
         // There is usage here only if the call was dropped.
         if let Some(usage) = left.usage {
-            self.to.book(usage.by_a_tool());
+            self.to.add_usage(usage.by_a_tool());
         }
     }
 }

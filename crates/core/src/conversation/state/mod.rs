@@ -61,6 +61,8 @@ pub struct AgentState {
     failed_exchange: Vec<Iteration>,
     /// The number of attempts of its next execution that were abandoned with their turn.
     abandoned: u32,
+    /// The usage of executions that were abandoned with their turn.
+    abandoned_usage: Option<Usage>,
 }
 
 /// A user message that continued the run.
@@ -87,6 +89,8 @@ pub struct ConversationState {
     inputs: Arc<Context>,
     context: Arc<Context>,
     turn_count: u32,
+    /// The number of abandoned turns in which no execution had finished.
+    empty_turns: u32,
     /// The value of `turn_count` at the last user message. Limits count from there.
     leg_start: u32,
     /// The user messages after the first input.
@@ -139,6 +143,7 @@ impl ConversationState {
             inputs: Arc::default(),
             context: Arc::default(),
             turn_count: 0,
+            empty_turns: 0,
             leg_start: 0,
             messages: Vec::new(),
             history: Arc::default(),
@@ -210,9 +215,15 @@ impl ConversationState {
         &self.context
     }
 
-    /// `turn_count`: the number of finished turns.
+    /// `turn_count` of conditions and templates: the number of the latest turn that finished or was abandoned.
     pub fn turn_count(&self) -> u32 {
         self.turn_count
+    }
+
+    /// Returns the number of turns that reports show: turns that finished, and abandoned turns in which an execution had
+    /// finished.
+    pub fn finished_turns(&self) -> u32 {
+        self.turn_count - self.empty_turns
     }
 
     /// The number of turns finished since the last user message, which `max_total_turns` limits.
@@ -482,6 +493,11 @@ impl AgentState {
     /// LLM, with `for_each`: the messages between the agent and its model, by the key of the part.
     pub fn threads_by_key(&self) -> &Arc<ThreadsByKey> {
         &self.threads_by_key
+    }
+
+    /// Returns the usage of executions that were abandoned with their turn.
+    pub fn abandoned_usage(&self) -> Option<Usage> {
+        self.abandoned_usage
     }
 
     /// LLM: the number of requests to its model.

@@ -14,12 +14,12 @@ use crate::ensemble::{
     Acp, Agent, AgentKind, Conversation, Dependency, ForEach, Llm, Memory, ModelChoice, OnError, OnResume, Retry,
     Sandbox, Trigger,
 };
-use crate::fix::{Change, Mend};
 use crate::loader::findings::Findings;
 use crate::loader::reader::{Cursor, Fields, count, count_or_none, flag, name, seconds, text, word};
 use crate::loader::words::{Section, meant_key, quoted};
 use crate::loader::{codes, json};
 use crate::source::Route;
+use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// The keys that define what an agent runs, each with the kind of the agent.
 const CHOOSERS: &[(&str, Kind)] = &[
@@ -195,9 +195,9 @@ fn kind(fields: &Fields<'_>, tools: &Tools<'_>, findings: &mut Findings) -> Opti
     if let Some(declared) = declared.filter(|declared| declared != kind) {
         let at = fields.at.route().key("type").value();
         let message = format!("`type: {}` contradicts `{key}`", declared.word());
-        let change = Change::Text(at.clone(), kind.word().to_owned());
+        let change = RouteEdit::WriteText(at.clone(), kind.word().to_owned());
         let finding = Finding::error(codes::KIND_MISMATCH, at, message)
-            .mend(Mend::certain(format!("write `type: {}`", kind.word()), change));
+            .with_fix(RouteFix::safe(format!("write `type: {}`", kind.word()), change));
         let finding = finding.also(
             fields.at.route().key(*key).as_key(),
             "this key defines what the agent runs",
@@ -282,8 +282,8 @@ fn kind(fields: &Fields<'_>, tools: &Tools<'_>, findings: &mut Findings) -> Opti
 
 /// A key that another kind of agent has.
 fn not_for_kind(route: Route, message: impl Into<String>) -> Finding {
-    let mend = Mend::probable("remove the key", Change::Remove(route.clone()));
-    Finding::error(codes::NOT_FOR_KIND, route.as_key(), message).mend(mend)
+    let fix = RouteFix::not_safe("remove the key", RouteEdit::Remove(route.clone()));
+    Finding::error(codes::NOT_FOR_KIND, route.as_key(), message).with_fix(fix)
 }
 
 /// `agent 'x'`, or a description of an agent without a name.
@@ -515,11 +515,11 @@ fn model(at: &Cursor<'_>, findings: &mut Findings) -> Option<ModelChoice> {
 fn config(fields: &Fields<'_>, findings: &mut Findings) -> Option<JsonMap> {
     if let (Some(config), Some(parameters)) = (fields.get("config"), fields.get("parameters")) {
         let message = "`parameters` is another spelling of `config`, and both are given".to_owned();
-        let mend = Mend::probable("remove `parameters`", Change::Remove(parameters.route()));
+        let fix = RouteFix::not_safe("remove `parameters`", RouteEdit::Remove(parameters.route()));
         findings.push(
             Finding::error(codes::TWO_SPELLINGS, parameters.key(), message)
                 .also(config.key(), "first here")
-                .mend(mend),
+                .with_fix(fix),
         );
     }
     match fields.get("config").or_else(|| fields.get("parameters")) {

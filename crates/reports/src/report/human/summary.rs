@@ -88,7 +88,7 @@ impl Human {
         let seconds = self.begun.map_or(0.0, |begun| (record.at - begun).as_seconds_f64());
         text.push_str(&format!(
             "\n  {} · {} · {}\n",
-            count(u64::from(state.turn_count()), "turn"),
+            count(u64::from(state.finished_turns()), "turn"),
             performed(state),
             duration(seconds),
         ));
