@@ -226,6 +226,9 @@ impl StoryPrinter {
         if let Some(usage) = usage {
             about.push(format!("{} tokens", usage.input_tokens + usage.output_tokens));
         }
+        if let Some(answer) = &finished.answer {
+            about.push(format!("answered by {}", answer.by.source.words()));
+        }
         format!(
             "  {style}{mark}{style:#} {NAME}{}{NAME:#}{again} {DIM}{}{DIM:#}\n",
             finished.agent,
