@@ -149,7 +149,10 @@ fn another_text_of_the_ensemble_or_another_model_is_another_run() {
     workspace.run(command).expect_code(0);
     assert_eq!(runs(), 4);
     // A script, and a script of a nested ensemble.
-    workspace.write("e.yaml", "name: e\nagents: [{name: a, script: a.rhai}, {name: n, ensemble: n.yaml}]\n");
+    workspace.write(
+        "e.yaml",
+        "name: e\nagents: [{name: a, script: a.rhai}, {name: n, ensemble: n.yaml}]\n",
+    );
     workspace.write("n.yaml", "name: n\nagents: [{name: b, script: b.rhai}]\n");
     for (script, text) in [("a.rhai", "1"), ("b.rhai", "1")] {
         workspace.write(script, text);
