@@ -70,10 +70,8 @@ impl Begun {
 /// Begins a run, or has that of the conversation go on.
 async fn begin(app: &App, asked: &Asked, file: String) -> Result<Begun, Failure> {
     let (runs, last) = (app.runs.clone(), asked.messages.last().to_owned());
-    let remembered = match &asked.run {
-        Some(_) => None,
-        None => app.conversations.remembered(&asked.model, &asked.messages),
-    };
+    let is_named = |run: &RunId| asked.run.as_deref().is_none_or(|id| run.begins_with(id));
+    let remembered = app.conversations.remembered(&asked.model, &asked.messages).filter(is_named);
     let is_asking = |run: &RunId| {
         let (questions, permissions) = runs.waiting(run);
         !questions.is_empty() || !permissions.is_empty()
