@@ -7,7 +7,7 @@ use super::runtime::block_on;
 use super::surroundings::Surroundings;
 use super::{external, sandbox, watchdog};
 use ensemble_acp::server::{Services, serve};
-use ensemble_agents::agent::process::collect_orphans;
+use ensemble_process::collect_orphans;
 use ensemble_runs::{Host, Project, Runs};
 
 /// `ensemble acp`.

@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use ensemble_agents::agent::acp::Programs;
-use ensemble_agents::agent::process::{Watchdog, kill_leftovers};
 use ensemble_agents::agent::tool::ToolPermissions;
 use ensemble_agents::agent::tool::mcp::Servers;
 use ensemble_core::conversation::{ConversationState, Event, Record, RunStarted};
@@ -25,6 +24,7 @@ use ensemble_language::data::{Context, digest};
 use ensemble_language::definition::ExternalDefinitions;
 use ensemble_language::diagnostic::Diagnostic;
 use ensemble_language::ensemble::Agent;
+use ensemble_process::{Watchdog, kill_leftovers};
 
 use crate::agents::{ReadyAgents, ready_agents};
 use crate::definitions::{DefinitionOptions, read_definitions};

@@ -5,7 +5,6 @@
 use std::sync::Arc;
 
 use ensemble_agents::agent::acp::Programs;
-use ensemble_agents::agent::process::settle;
 use ensemble_agents::agent::tool::mcp::Servers;
 use ensemble_core::conversation::{Canceller, ConversationState, Event, Interruption, MessageAdded, Record, RunEnded};
 use ensemble_core::executor::Executor;
@@ -17,6 +16,7 @@ use ensemble_core::runner::Runner;
 use ensemble_core::secrets::Secrets;
 use ensemble_core::store::{Lease, RunId, StoredRun};
 use ensemble_core::trace::{self, SpanContext};
+use ensemble_process::settle;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 

@@ -98,7 +98,7 @@ impl Runs {
             .await;
             able.programs.close().await;
             able.servers.close().await;
-            ensemble_agents::agent::process::settle().await;
+            ensemble_process::settle().await;
             match ended {
                 Ok(_) | Err(CommitError::EndOfRecord { .. }) => Ok(Performed {
                     records: log.0,

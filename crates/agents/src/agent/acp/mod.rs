@@ -27,11 +27,11 @@ pub use self::simulated::{CONFIG as SIMULATED_CONFIG, run_simulated};
 use super::build_error::BuildError;
 use super::dialogue::{Cause, Now, RoundOutcome, RoundRequest, Tools};
 use super::llm::{Converse, LlmRunner};
-use super::process::{Environment, Invocation, Watchdog};
 use super::tool::ToolPermissions;
 use super::{BoxFuture, Execution};
 use ensemble_core::thread::LiveOutput;
 use ensemble_language::ensemble::{Acp, Agent, Llm};
+use ensemble_process::{Environment, Invocation, Watchdog};
 
 /// How the program of an external agent is started, and what it may do.
 pub struct External {
