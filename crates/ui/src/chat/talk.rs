@@ -72,10 +72,8 @@ impl Begun {
 /// Begins a run, or has that of the conversation go on.
 async fn begin(app: &App, asked: &Asked, file: String) -> Result<Begun, Failure> {
     let (runs, last) = (app.runs.clone(), asked.messages.last().to_owned());
-    let remembered = match &asked.run {
-        Some(_) => None,
-        None => app.conversations.remembered(&asked.model, &asked.messages),
-    };
+    let is_named = |last: &LastReply| asked.run.as_deref().is_none_or(|id| last.run.begins_with(id));
+    let remembered = app.conversations.remembered(&asked.model, &asked.messages).filter(is_named);
     let is_answer = remembered.as_ref().is_some_and(|last| last.shown.is_some());
     if !is_answer {
         let conversations = &app.conversations;
