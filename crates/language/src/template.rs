@@ -36,6 +36,7 @@ mod kept;
 mod missing;
 mod paths;
 mod scan;
+mod syntax;
 mod typing;
 mod view;
 mod watch;
@@ -53,6 +54,7 @@ use self::kept::Filtered;
 pub use self::missing::{Missed, MissingKey};
 pub use self::paths::{Path, printed};
 use self::scan::{DEPTH_LIMIT, Scan, scan};
+pub use self::syntax::{Tag, TagKind, has_marks, tags};
 pub use self::typing::{Variables, filter_names, misfits};
 pub use self::watch::{Look, watched};
 pub use crate::data::output_text;
@@ -347,23 +349,6 @@ pub fn inputs_read(text: &str) -> Vec<(String, Span)> {
     names.into_iter().map(|name| (name.clone(), place(&name))).collect()
 }
 
-/// The texts inside `{{ … }}` and `{% … %}`, in order.
-pub fn tags(text: &str) -> impl Iterator<Item = &str> {
-    let mut rest = text;
-    std::iter::from_fn(move || {
-        let (start, end) = rest
-            .find("{{")
-            .map(|at| (at, "}}"))
-            .into_iter()
-            .chain(rest.find("{%").map(|at| (at, "%}")))
-            .min()?;
-        let inside = &rest[start + 2..];
-        let length = inside.find(end).unwrap_or(inside.len());
-        rest = inside.get(length + 2..).unwrap_or_default();
-        Some(&inside[..length])
-    })
-}
-
 /// Whether the text is a template that uses any variable. The template is parsed but not kept.
 pub fn uses_variables(text: &str) -> bool {
     !variables_of(text).is_empty()
@@ -452,9 +437,12 @@ fn blocks(scope: &Scope) -> Vec<String> {
 
 /// The expression of a text that is exactly one `{{ expression }}`.
 fn only_expression(text: &str) -> Option<&str> {
-    let inside = text.trim().strip_prefix("{{")?.strip_suffix("}}")?;
+    let text = text.trim();
+    let tag = tags(text).next().filter(|tag| tag.kind == TagKind::Output)?;
+    let is_whole = tag.is_closed && tag.inside.start == 2 && tag.inside.end + 2 == text.len();
+    let inside = &text[tag.inside.start..tag.inside.end];
     let inside = inside.trim_start_matches(['-', '+']).trim_end_matches('-');
-    (!inside.contains("{{") && !inside.contains("}}") && !inside.trim().is_empty()).then_some(inside)
+    (is_whole && !inside.trim().is_empty()).then_some(inside)
 }
 
 /// Whether the text has no expression, no tag and no comment: these always begin with a brace.

@@ -4,6 +4,7 @@ use ensemble_language::diagnostic::Severity;
 use ensemble_language::ensemble::{PROVIDERS, SIMULATED};
 use ensemble_language::loader::codes;
 use ensemble_language::source::{Route, Span, Step};
+use ensemble_language::template;
 
 use super::code::{self, Reading};
 use super::cursor::{Cursor, What, cursors};
@@ -244,8 +245,7 @@ fn in_code(view: &View<'_>, route: &Route, code: Code, before: &str, offset: usi
 
 /// Whether the end of a text is inside of `{{ … }}` or `{% … %}`.
 fn is_in_tag(before: &str) -> bool {
-    let ends = lexis::tags(before).last().is_some_and(|tag| tag.end == before.len());
-    ends && !before.ends_with("}}") && !before.ends_with("%}")
+    template::tags(before).last().is_some_and(|tag| !tag.is_closed)
 }
 
 fn members(reading: &Reading<'_>, path: &[String], span: Span, is_text: bool) -> Vec<Completion> {

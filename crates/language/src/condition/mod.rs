@@ -63,13 +63,12 @@
 //!
 //! Invariant: an evaluation neither changes nor copies the context or the history; its cost does not grow with the conversation.
 
+mod analysis;
 mod ast;
 mod claims;
 mod constant;
-mod counts;
 mod emit;
 mod engine;
-mod exclusive;
 mod expression;
 mod functions;
 pub(crate) mod instead;
@@ -83,15 +82,12 @@ mod reading;
 mod reads;
 mod refusal;
 mod report;
-mod steady;
 #[cfg(test)]
 mod tests;
 mod text;
-mod truths;
 mod types;
 mod typing;
 mod value;
-mod wishes;
 
 use std::fmt;
 use std::sync::Arc;
@@ -108,9 +104,11 @@ use self::operators::Fault;
 use crate::data::Context;
 use crate::source::Span;
 
+pub use self::analysis::counts::CountRead;
+pub use self::analysis::demands::{Demand, DemandKind, DemandRoot};
+pub use self::analysis::truths::{OutputOf, TruthRead};
 pub use ast::variable_names;
 pub use constant::Verdict;
-pub use counts::CountRead;
 pub use expression::Expression;
 pub use functions::function_names;
 pub use mutants::Mutant;
@@ -119,12 +117,10 @@ pub use reading::{Keyed, Reading};
 pub use reads::KeyRead;
 pub use refusal::is_taken;
 pub use text::ConditionText;
-pub use truths::{OutputOf, TruthRead};
 pub(crate) use types::Shape;
 pub use types::{Fields, Later, Range, Type};
 pub use typing::{Advice, Known, Misfit, Mistake};
 pub(crate) use typing::{says, truth};
-pub use wishes::{Place, Wish, Wished};
 
 /// The maximum length of a string created by a condition, and of a condition itself.
 const STRING_LIMIT: usize = 1 << 20;
