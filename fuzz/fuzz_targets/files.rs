@@ -4,7 +4,7 @@
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use ensemble_agents::sandbox::{self, Script, Variable};
+use ensemble_scripts::{self, Script, Variable};
 use ensemble_language::check::{Around, OutputKeys, check_around};
 use ensemble_language::diagnostic::Finding;
 use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, Profile};
@@ -29,7 +29,7 @@ impl Around for Beside<'_> {
     }
     fn output_keys(&self, _: &Ensemble, agent: &Agent) -> Option<OutputKeys> {
         match &agent.kind {
-            AgentKind::Script { .. } => Some(sandbox::keys_of(&sandbox::examine("fuzz.rhai", self.0).outputs?)),
+            AgentKind::Script { .. } => Some(ensemble_scripts::keys_of(&ensemble_scripts::examine("fuzz.rhai", self.0).outputs?)),
             _ => None,
         }
     }

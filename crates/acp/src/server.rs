@@ -6,6 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +44,15 @@ pub struct Services {
 }
 
 /// Serves a client until the input ends. Runs that go on then are cut short, and can be resumed.
-pub async fn serve(input: impl Read + Send + 'static, output: impl Write + Send + 'static, services: Services) {
+pub fn serve(
+    input: Box<dyn Read + Send>,
+    output: Box<dyn Write + Send>,
+    services: Services,
+) -> Pin<Box<dyn Future<Output = ()>>> {
+    Box::pin(serve_client(input, output, services))
+}
+
+async fn serve_client(input: Box<dyn Read + Send>, output: Box<dyn Write + Send>, services: Services) {
     let (wire, is_written) = write(output);
     let mut messages = read(input);
     let tasks = LocalSet::new();

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use ensemble_agents::agent::process::{Bounds, Environment};
 use ensemble_agents::agent::script::{Places, runner};
 use ensemble_agents::agent::{AttemptOutcome, Execution};
+use ensemble_process::{Bounds, Environment};
 
 #[expect(clippy::print_stdout, reason = "an example prints its result")]
 fn main() {

@@ -4,11 +4,11 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ensemble_agents::agent::output;
 use ensemble_core::runner::{AttemptOutcome, AttemptResult, BoxFuture, Execution, Runner};
 use ensemble_language::cases::{Gives, Stub, Stubs};
 use ensemble_language::data::{Failure, FailureKind, JsonMap, Usage};
 use ensemble_language::ensemble::Agent;
+use ensemble_process::output;
 use ensemble_runs::{Reading, StandIns};
 
 use crate::recorded::Recorded;

@@ -334,36 +334,38 @@ impl RunEvents {
     ///
     /// # Errors
     /// The log cannot be read.
-    pub async fn next(&mut self) -> Result<Option<RunEvent>, ReadError> {
-        loop {
-            if let Some(event) = self.ready.pop_front() {
-                return Ok(Some(event));
-            }
-            if std::mem::take(&mut self.is_new) {
-                self.ready.extend(self.log.rest().await?);
-                self.ready.extend(self.open.iter().cloned());
-                continue;
-            }
-            let (event, is_closed) = {
-                let mut state = lock(&self.queue.state);
-                let event = match state.events.pop_front() {
-                    None if state.is_behind => {
-                        // From here on events are queued; what came before them is in the log.
-                        state.is_behind = false;
-                        None
-                    }
-                    Some(event) => Some(Some(event)),
-                    None => Some(None),
+    pub fn next<'f>(&'f mut self) -> BoxFuture<'f, Result<Option<RunEvent>, ReadError>> {
+        Box::pin(async move {
+            loop {
+                if let Some(event) = self.ready.pop_front() {
+                    return Ok(Some(event));
+                }
+                if std::mem::take(&mut self.is_new) {
+                    self.ready.extend(self.log.rest().await?);
+                    self.ready.extend(self.open.iter().cloned());
+                    continue;
+                }
+                let (event, is_closed) = {
+                    let mut state = lock(&self.queue.state);
+                    let event = match state.events.pop_front() {
+                        None if state.is_behind => {
+                            // From here on events are queued; what came before them is in the log.
+                            state.is_behind = false;
+                            None
+                        }
+                        Some(event) => Some(Some(event)),
+                        None => Some(None),
+                    };
+                    (event, state.is_closed)
                 };
-                (event, state.is_closed)
-            };
-            match event {
-                None => self.ready.extend(self.log.rest().await?),
-                Some(Some(event)) => self.take(event).await?,
-                Some(None) if is_closed => return Ok(None),
-                Some(None) => self.queue.changed.notified().await,
+                match event {
+                    None => self.ready.extend(self.log.rest().await?),
+                    Some(Some(event)) => self.take(event).await?,
+                    Some(None) if is_closed => return Ok(None),
+                    Some(None) => self.queue.changed.notified().await,
+                }
             }
-        }
+        })
     }
 
     /// Hands out an event, unless it is a record that was read from the log already.

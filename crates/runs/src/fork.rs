@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ensemble_agents::agent::input::Answers;
-use ensemble_agents::agent::process::kill_leftovers;
 use ensemble_core::conversation::{ConversationState, Event, ForkedFrom, MessageAdded, Record, RunStarted, Start};
 use ensemble_core::executor::Clock;
 use ensemble_core::store::RunId;
@@ -16,6 +15,7 @@ use ensemble_language::definition::ExternalDefinitions;
 use ensemble_language::ensemble::AgentKind;
 use ensemble_language::loader::{Changes, Side, changes};
 use ensemble_language::plan::Plan;
+use ensemble_process::kill_leftovers;
 
 use crate::carried::{Carried, carry_over};
 use crate::definitions::{DefinitionOptions, RecordedDefinitions, read_definitions};

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ensemble_agents::agent::input::Answers;
-use ensemble_agents::model::{Cache, Override};
 use ensemble_language::diagnostic::did_you_mean;
 use ensemble_language::ensemble::{AcpToolKind, Agent, AgentKind, Ensemble, Tool, ToolKind};
+use ensemble_models::{Cache, Override};
 
 use crate::error::RunError;
 use crate::options::CacheFolder;

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use crate::config::config_profiles;
 use crate::error::RunError;
 use crate::project::Project;
-use ensemble_agents::model::{Override, Profiles};
 use ensemble_core::conversation::RunEnded;
 use ensemble_language::check::{self, Around};
 use ensemble_language::diagnostic::{Diagnostic, Finding, Severity};
@@ -17,6 +16,7 @@ use ensemble_language::loader::codes::{ALLOWANCE, CONDITION_FAILED};
 use ensemble_language::loader::{self, Loaded};
 use ensemble_language::plan::Plan;
 use ensemble_language::source::{Route, Source, Span};
+use ensemble_models::{Override, Profiles};
 
 /// How deep ensembles may contain ensembles.
 pub(crate) const DEEPEST: usize = 8;

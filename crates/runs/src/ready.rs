@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use ensemble_agents::agent::acp::Programs;
-use ensemble_agents::agent::process::{Watchdog, kill_leftovers};
 use ensemble_agents::agent::tool::ToolPermissions;
 use ensemble_agents::agent::tool::mcp::Servers;
 use ensemble_core::conversation::{ConversationState, Event, Record, RunStarted};
@@ -16,6 +15,7 @@ use ensemble_core::log::{CommitError, FORMAT, RunLog};
 use ensemble_core::operator::Operator;
 use ensemble_core::reporter::Reporter;
 use ensemble_core::resolver::{Decision, decide};
+use ensemble_core::runner::BoxFuture;
 use ensemble_core::runner::Runner;
 use ensemble_core::secrets::Secrets;
 use ensemble_core::store::{Durability, Lease, LogEnd, RunId, RunStore, StoreError, StoredRun};
@@ -24,6 +24,7 @@ use ensemble_language::data::{Context, digest};
 use ensemble_language::definition::ExternalDefinitions;
 use ensemble_language::diagnostic::Diagnostic;
 use ensemble_language::ensemble::Agent;
+use ensemble_process::{Watchdog, kill_leftovers};
 
 use crate::agents::{ReadyAgents, ready_agents};
 use crate::definitions::{DefinitionOptions, read_definitions};
@@ -365,95 +366,97 @@ impl Ready {
     ///
     /// # Errors
     /// The store cannot be written.
-    pub async fn begin(mut self) -> Result<Run, RunError> {
-        let mut reporters = std::mem::take(&mut self.reporters);
-        let trace = self.hub.tracer().and_then(Tracer::parent);
-        self.opening.note(trace.as_ref());
-        let is_new = matches!(self.opening, Opening::New { .. });
-        let (stored, lease, log, state, first) = match self.opening {
-            Opening::New {
-                store,
-                id,
-                records,
-                then,
-            } => {
-                let text = self.prepared.source.text();
-                let stored = match &id {
-                    Some(id) => store.create(id, text).await?,
-                    None => created(&*store, &self.host, text).await?,
-                };
-                let records: Vec<Record> = (0..)
-                    .zip(records)
-                    .map(|(seq, record)| {
-                        let mut record = numbered(record, seq, stored.id());
-                        record.event = self.secrets.strike_event(record.event);
-                        record
-                    })
-                    .collect();
-                let (lease, log) = match recorded(&*stored, self.durability, &records).await {
-                    Ok(opened) => opened,
-                    Err(error) => {
-                        // A run that could not begin is none.
-                        let _ = stored.remove().await;
-                        return Err(error);
-                    }
-                };
-                let mut state = ConversationState::new(self.prepared.plan.clone());
-                for (seq, record) in (0..).zip(records) {
-                    state.apply(&record);
-                    if seq == 0 {
-                        // The others were told when they happened.
-                        reporters
-                            .iter_mut()
-                            .for_each(|reporter| reporter.report(&record, &state));
-                        if let Some(tracer) = self.hub.tracer() {
-                            tracer.observe(stored.id(), &record, &state);
+    pub fn begin(mut self) -> BoxFuture<'static, Result<Run, RunError>> {
+        Box::pin(async move {
+            let mut reporters = std::mem::take(&mut self.reporters);
+            let trace = self.hub.tracer().and_then(Tracer::parent);
+            self.opening.note(trace.as_ref());
+            let is_new = matches!(self.opening, Opening::New { .. });
+            let (stored, lease, log, state, first) = match self.opening {
+                Opening::New {
+                    store,
+                    id,
+                    records,
+                    then,
+                } => {
+                    let text = self.prepared.source.text();
+                    let stored = match &id {
+                        Some(id) => store.create(id, text).await?,
+                        None => created(&*store, &self.host, text).await?,
+                    };
+                    let records: Vec<Record> = (0..)
+                        .zip(records)
+                        .map(|(seq, record)| {
+                            let mut record = numbered(record, seq, stored.id());
+                            record.event = self.secrets.strike_event(record.event);
+                            record
+                        })
+                        .collect();
+                    let (lease, log) = match recorded(&*stored, self.durability, &records).await {
+                        Ok(opened) => opened,
+                        Err(error) => {
+                            // A run that could not begin is none.
+                            let _ = stored.remove().await;
+                            return Err(error);
+                        }
+                    };
+                    let mut state = ConversationState::new(self.prepared.plan.clone());
+                    for (seq, record) in (0..).zip(records) {
+                        state.apply(&record);
+                        if seq == 0 {
+                            // The others were told when they happened.
+                            reporters
+                                .iter_mut()
+                                .for_each(|reporter| reporter.report(&record, &state));
+                            if let Some(tracer) = self.hub.tracer() {
+                                tracer.observe(stored.id(), &record, &state);
+                            }
                         }
                     }
+                    (stored, lease, log, state, then)
                 }
-                (stored, lease, log, state, then)
-            }
-            Opening::GoOn {
-                run,
-                lease,
+                Opening::GoOn {
+                    run,
+                    lease,
+                    state,
+                    end,
+                    first,
+                } => {
+                    if let Some(started) = state.started() {
+                        kill_leftovers(&started.run_id);
+                    }
+                    let log = run.log(end, self.durability).await?;
+                    (run, lease, log, *state, Some(first))
+                }
+            };
+            let _ = self.outermost.set(stored.clone());
+            // What is said at the beginning of a new run belongs to its first segment.
+            let begins_at = if is_new { 0 } else { state.next_seq() };
+            let segment = self.hub.segment(stored.id(), begins_at, trace.as_ref());
+            let ReadyAgents {
+                runners,
+                servers,
+                programs,
+                ..
+            } = self.agents;
+            Ok(Run::drive(Driven {
+                stored,
+                prepared: self.prepared,
+                leases: std::iter::once(lease).chain(self.held).collect(),
+                log,
                 state,
-                end,
                 first,
-            } => {
-                if let Some(started) = state.started() {
-                    kill_leftovers(&started.run_id);
-                }
-                let log = run.log(end, self.durability).await?;
-                (run, lease, log, *state, Some(first))
-            }
-        };
-        let _ = self.outermost.set(stored.clone());
-        // What is said at the beginning of a new run belongs to its first segment.
-        let begins_at = if is_new { 0 } else { state.next_seq() };
-        let segment = self.hub.segment(stored.id(), begins_at, trace.as_ref());
-        let ReadyAgents {
-            runners,
-            servers,
-            programs,
-            ..
-        } = self.agents;
-        Ok(Run::drive(Driven {
-            stored,
-            prepared: self.prepared,
-            leases: std::iter::once(lease).chain(self.held).collect(),
-            log,
-            state,
-            first,
-            runners,
-            servers,
-            programs,
-            reporters,
-            desk: self.desk,
-            hub: self.hub,
-            segment,
-            secrets: self.secrets,
-            host: self.host,
-        }))
+                runners,
+                servers,
+                programs,
+                reporters,
+                desk: self.desk,
+                hub: self.hub,
+                segment,
+                secrets: self.secrets,
+                host: self.host,
+            }))
+        })
     }
 }
 

@@ -5,17 +5,18 @@
 use std::sync::Arc;
 
 use ensemble_agents::agent::acp::Programs;
-use ensemble_agents::agent::process::settle;
 use ensemble_agents::agent::tool::mcp::Servers;
 use ensemble_core::conversation::{Canceller, ConversationState, Event, Interruption, MessageAdded, Record, RunEnded};
 use ensemble_core::executor::Executor;
 use ensemble_core::log::{CommitError, RunLog};
 use ensemble_core::operator::{Answer, Asked, Decision, PermissionRequest};
 use ensemble_core::reporter::Reporter;
+use ensemble_core::runner::BoxFuture;
 use ensemble_core::runner::Runner;
 use ensemble_core::secrets::Secrets;
 use ensemble_core::store::{Lease, RunId, StoredRun};
 use ensemble_core::trace::{self, SpanContext};
+use ensemble_process::settle;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
@@ -214,14 +215,16 @@ impl Run {
     ///
     /// # Errors
     /// The log failed, so the run stopped; [`Self::finish`] has the error.
-    pub async fn outcome(&self) -> Result<RunEnded, RunError> {
-        let mut leg = self.leg.clone();
-        let ended = leg.wait_for(|leg| !matches!(leg, Leg::Open)).await;
-        match ended.as_deref() {
-            Ok(Leg::Ended(ended)) => Ok(RunEnded::clone(ended)),
-            Ok(Leg::Failed(error)) => Err(RunError::Stopped(error.clone())),
-            Ok(Leg::Open) | Err(_) => Err(RunError::Stopped("its task has ended".to_owned())),
-        }
+    pub fn outcome<'f>(&'f self) -> BoxFuture<'f, Result<RunEnded, RunError>> {
+        Box::pin(async move {
+            let mut leg = self.leg.clone();
+            let ended = leg.wait_for(|leg| !matches!(leg, Leg::Open)).await;
+            match ended.as_deref() {
+                Ok(Leg::Ended(ended)) => Ok(RunEnded::clone(ended)),
+                Ok(Leg::Failed(error)) => Err(RunError::Stopped(error.clone())),
+                Ok(Leg::Open) | Err(_) => Err(RunError::Stopped("its task has ended".to_owned())),
+            }
+        })
     }
 
     /// How the conversation has ended; `None` while it goes on, or where its log failed.
@@ -253,13 +256,15 @@ impl Run {
     ///
     /// # Errors
     /// The log failed, so the run stopped.
-    pub async fn finish(self) -> Result<Finished, RunError> {
-        drop(self.says);
-        let (state, result) = self.task.await.map_err(|error| RunError::Stopped(error.to_string()))?;
-        result?;
-        Ok(Finished {
-            run: self.stored.id().clone(),
-            state,
+    pub fn finish(self) -> BoxFuture<'static, Result<Finished, RunError>> {
+        Box::pin(async move {
+            drop(self.says);
+            let (state, result) = self.task.await.map_err(|error| RunError::Stopped(error.to_string()))?;
+            result?;
+            Ok(Finished {
+                run: self.stored.id().clone(),
+                state,
+            })
         })
     }
 }

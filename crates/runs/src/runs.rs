@@ -5,13 +5,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ensemble_agents::agent::process::kill_leftovers;
 use ensemble_core::conversation::{Event, MessageAdded, Record, RunResumed};
 use ensemble_core::executor::Clock;
 use ensemble_core::operator::Operator;
 use ensemble_core::store::{Lease, RunId, RunStore, StoreError, StoredRun};
 use ensemble_language::data::Context;
 use ensemble_language::source::Source;
+use ensemble_process::kill_leftovers;
 
 use crate::definitions::RecordedDefinitions;
 use crate::error::RunError;

@@ -18,14 +18,14 @@ use self::responder::Responder;
 use super::build_error::BuildError;
 use super::scope::{listens_to, scope, warn_of_missed};
 use super::{AttemptOutcome, AttemptResult, BoxFuture, Execution, Runner};
-use crate::model::{LoadScript, Model, ProfileError};
-use crate::sandbox::apart;
 use ensemble_core::operator::{Answer, Asked, Operator};
 use ensemble_core::store::RunId;
 use ensemble_core::thread::Iteration;
 use ensemble_language::data::{Failure, FailureKind, JsonMap, Question, Usage, output_from_text, output_from_value};
 use ensemble_language::ensemble::{Agent, InputSpec};
 use ensemble_language::template::{Scope, Template};
+use ensemble_models::{LoadScript, Model, ProfileError};
+use ensemble_scripts::apart;
 
 /// The maximum number of repeated questions after an answer that is not one of the choices.
 const ASKED_AT_MOST: usize = 10;

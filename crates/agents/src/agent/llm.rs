@@ -25,12 +25,12 @@ use super::schema::Schema;
 use super::scope::{listens_to, scope, warn_of_missed};
 use super::script::Places;
 use super::{AttemptOutcome, AttemptResult, BoxFuture, Execution, Runner};
-use crate::model::{Link, Model};
-use crate::sandbox::apart;
 use ensemble_core::thread::{Attachment, ExecutionRef, LiveOutput, NoLiveOutput, StopReason};
 use ensemble_language::data::{Failure, FailureKind, JsonMap, Question, Usage};
 use ensemble_language::ensemble::{Agent, Llm, Memory};
 use ensemble_language::template::{Scope, Template, TemplateError};
+use ensemble_models::{Link, Model};
+use ensemble_scripts::apart;
 
 /// Performs the executions of an LLM agent.
 pub struct LlmRunner {

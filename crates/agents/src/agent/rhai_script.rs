@@ -16,10 +16,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::scope::variables;
-use super::{AttemptOutcome, AttemptResult, Execution, output};
-use crate::regular::{LARGEST_SCRIPT, read_text};
-use crate::sandbox::{Script, ScriptError, ScriptFailure};
+use super::{AttemptOutcome, AttemptResult, Execution};
 use ensemble_language::data::{Failure, FailureKind, JsonMap};
+use ensemble_process::output;
+use ensemble_scripts::regular_files::{LARGEST_SCRIPT, read_text};
+use ensemble_scripts::{Script, ScriptError, ScriptFailure};
 
 /// A change within this time of the one before may leave the file's times as they were.
 const TICK: Duration = Duration::from_millis(20);
@@ -167,8 +168,8 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::agent::process::tests::{an_execution, stdin_of};
     use ensemble_language::data::{Context, Request};
+    use ensemble_process::test_support::{an_execution, stdin_of};
 
     fn error(line: usize) -> ScriptError {
         ScriptError {

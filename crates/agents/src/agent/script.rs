@@ -15,10 +15,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use super::process::{self, Bounds, Invocation};
 use super::rhai_script::{self, Compiled};
 use super::{AttemptOutcome, BoxFuture, Execution, Runner};
 use ensemble_language::data::FailureKind;
+use ensemble_process::{self, Bounds, Invocation};
 
 /// Characters that only a shell understands.
 const SHELL_SYNTAX: &str = "|&;<>$`*?()~#\n";
@@ -143,7 +143,7 @@ impl Runner for ScriptRunner {
                     rhai_script::run(&self.compiled, &path, &name, execution).await
                 }
                 Ok(Resolved::Process(invocation)) => {
-                    process::run(&invocation, &self.places.project_root, &self.bounds, &execution).await
+                    ensemble_process::run(&invocation, &self.places.project_root, &self.bounds, &execution).await
                 }
                 Err(unavailable) => AttemptOutcome::failure(FailureKind::Unavailable, unavailable.to_string()),
             }

@@ -9,7 +9,6 @@ use indexmap::IndexMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use ensemble_agents::regular;
 use ensemble_core::conversation::{
     Canceller, CompletionReason, Event, ExecutionEnd, ExecutionFinished, Interruption, LaterMessage, Record, RunEnded,
     RunStarted, Start, TurnFinished, TurnStarted,
@@ -17,6 +16,7 @@ use ensemble_core::conversation::{
 use ensemble_core::log::FORMAT;
 use ensemble_core::thread::{Iteration, StopReason};
 use ensemble_language::data::{Context, Failure, FailureKind, JsonMap, Usage, output_from_value, parse_object};
+use ensemble_scripts::regular_files;
 
 use crate::error::RunError;
 
@@ -79,7 +79,7 @@ impl SavedRecords {
             path: path.to_owned(),
             reason,
         };
-        let text = regular::read(path, LARGEST).map_err(|error| unreadable(error.to_string()))?;
+        let text = regular_files::read(path, LARGEST).map_err(|error| unreadable(error.to_string()))?;
         Self::parse(&text).map_err(|error| {
             unreadable(format!(
                 "it is neither a journal nor a saved result with a `conversation_history`: {error}"

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ensemble_core::conversation::Canceller;
 use ensemble_core::operator::{Asked, Decision, PermissionRequest};
+use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::{RunId, StoreError, StoredRun};
 use ensemble_history::{Driver, RunHistory, RunState, RunSummary};
 use ensemble_language::data::Context;
@@ -75,8 +76,8 @@ impl RunService {
     ///
     /// # Errors
     /// The store cannot be written.
-    pub async fn begin(&self, ready: Ready) -> Result<RunId, RunError> {
-        Ok(self.hold(ready.begin().await?))
+    pub fn begin<'f>(&'f self, ready: Ready) -> BoxFuture<'f, Result<RunId, RunError>> {
+        Box::pin(async move { Ok(self.hold(ready.begin().await?)) })
     }
 
     /// Goes on with a run that was cut short, or that waits for an answer.
@@ -110,11 +111,13 @@ impl RunService {
     ///
     /// # Errors
     /// There is no such run.
-    pub async fn follow(&self, id: &RunId, from: u64) -> Result<Follow, StoreError> {
-        match self.driven(id) {
-            Some(run) => Ok(Follow::driven(run.events_from(from))),
-            None => Ok(Follow::recorded(self.find(id).await?, from)),
-        }
+    pub fn follow<'f>(&'f self, id: &'f RunId, from: u64) -> BoxFuture<'f, Result<Follow, StoreError>> {
+        Box::pin(async move {
+            match self.driven(id) {
+                Some(run) => Ok(Follow::driven(run.events_from(from))),
+                None => Ok(Follow::recorded(self.find(id).await?, from)),
+            }
+        })
     }
 
     /// Answers the open question of an agent. A run that waits for the answer and that nobody drives is resumed.
@@ -129,26 +132,28 @@ impl RunService {
     ///
     /// # Errors
     /// As [`RunService::answer`].
-    pub async fn answer_with(
-        &self,
-        id: &RunId,
-        agent: &str,
-        answer: &str,
+    pub fn answer_with<'f>(
+        &'f self,
+        id: &'f RunId,
+        agent: &'f str,
+        answer: &'f str,
         options: RunOptions,
-    ) -> Result<(), RunError> {
-        let run = match self.driven(id) {
-            Some(run) => {
-                let open = run.questions();
-                asks(agent, open.iter().map(|asked| &*asked.agent))?;
-                run
-            }
-            None => {
-                let open = self.summary(id).await?.questions;
-                asks(agent, open.iter().map(|question| &*question.agent))?;
-                self.resumed(id, options).await?
-            }
-        };
-        run.answer(agent, answer).await
+    ) -> BoxFuture<'f, Result<(), RunError>> {
+        Box::pin(async move {
+            let run = match self.driven(id) {
+                Some(run) => {
+                    let open = run.questions();
+                    asks(agent, open.iter().map(|asked| &*asked.agent))?;
+                    run
+                }
+                None => {
+                    let open = self.summary(id).await?.questions;
+                    asks(agent, open.iter().map(|question| &*question.agent))?;
+                    self.resumed(id, options).await?
+                }
+            };
+            run.answer(agent, answer).await
+        })
     }
 
     /// Decides about a call that waits for permission, by its id. A run that waits for the decision and that nobody
@@ -156,17 +161,24 @@ impl RunService {
     ///
     /// # Errors
     /// No such call waits, somebody else drives the run, or the run cannot be resumed.
-    pub async fn permit(&self, id: &RunId, call: &str, decision: Decision) -> Result<(), RunError> {
-        let run = match self.driven(id) {
-            Some(run) => {
-                if !run.permissions().iter().any(|waiting| *waiting.call == *call) {
-                    return Err(RunError::NotAsked(format!("no call `{call}` waits for permission")));
+    pub fn permit<'f>(
+        &'f self,
+        id: &'f RunId,
+        call: &'f str,
+        decision: Decision,
+    ) -> BoxFuture<'f, Result<(), RunError>> {
+        Box::pin(async move {
+            let run = match self.driven(id) {
+                Some(run) => {
+                    if !run.permissions().iter().any(|waiting| *waiting.call == *call) {
+                        return Err(RunError::NotAsked(format!("no call `{call}` waits for permission")));
+                    }
+                    run
                 }
-                run
-            }
-            None => self.resumed(id, RunOptions::default()).await?,
-        };
-        run.permit(call, decision).await
+                None => self.resumed(id, RunOptions::default()).await?,
+            };
+            run.permit(call, decision).await
+        })
     }
 
     /// Stops a run that goes on here; it can be resumed. What it did until then is kept.
@@ -198,39 +210,43 @@ impl RunService {
     }
 
     /// Waits until the conversation of a run that goes on here is over and the run is closed. Returns at once for others.
-    pub async fn ended(&self, id: &RunId) {
-        if let Some(run) = self.driven(id) {
-            let _ = run.outcome().await;
-        }
-        self.until_closed(id).await;
+    pub fn ended<'f>(&'f self, id: &'f RunId) -> BoxFuture<'f, ()> {
+        Box::pin(async move {
+            if let Some(run) = self.driven(id) {
+                let _ = run.outcome().await;
+            }
+            self.until_closed(id).await;
+        })
     }
 
     /// What a run did until now.
     ///
     /// # Errors
     /// There is no such run, or its log cannot be read.
-    pub async fn summary(&self, id: &RunId) -> Result<RunSummary, RunError> {
-        self.read_summary(&*self.find(id).await?).await
+    pub fn summary<'f>(&'f self, id: &'f RunId) -> BoxFuture<'f, Result<RunSummary, RunError>> {
+        Box::pin(async move { self.read_summary(&*self.find(id).await?).await })
     }
 
     /// What the latest runs did until now, the latest first, at most `limit`. A run whose log cannot be read is an error.
     ///
     /// # Errors
     /// The store cannot be listed.
-    pub async fn list(&self, limit: usize) -> Result<Vec<Result<RunSummary, RunError>>, RunError> {
-        let mut summaries = Vec::new();
-        for run in self.0.runs.store().list().await?.iter().rev().take(limit) {
-            summaries.push(self.read_summary(&**run).await);
-        }
-        Ok(summaries)
+    pub fn list<'f>(&'f self, limit: usize) -> BoxFuture<'f, Result<Vec<Result<RunSummary, RunError>>, RunError>> {
+        Box::pin(async move {
+            let mut summaries = Vec::new();
+            for run in self.0.runs.store().list().await?.iter().rev().take(limit) {
+                summaries.push(self.read_summary(&**run).await);
+            }
+            Ok(summaries)
+        })
     }
 
     /// The run as it is recorded, with its state and its ensemble.
     ///
     /// # Errors
     /// There is no such run, or it cannot be read.
-    pub async fn recorded(&self, id: &RunId) -> Result<RecordedRun, RunError> {
-        RecordedRun::read(self.find(id).await?, self.0.runs.project()).await
+    pub fn recorded<'f>(&'f self, id: &'f RunId) -> BoxFuture<'f, Result<RecordedRun, RunError>> {
+        Box::pin(async move { RecordedRun::read(self.find(id).await?, self.0.runs.project()).await })
     }
 
     /// All records of a run until now, and those of the runs inside it, in the order in which a client that follows the run is
@@ -238,8 +254,8 @@ impl RunService {
     ///
     /// # Errors
     /// There is no such run, or a log cannot be read.
-    pub async fn told(&self, id: &RunId) -> Result<Vec<RunEvent>, RunError> {
-        Ok(LogReader::new(self.find(id).await?, 0).rest().await?)
+    pub fn told<'f>(&'f self, id: &'f RunId) -> BoxFuture<'f, Result<Vec<RunEvent>, RunError>> {
+        Box::pin(async move { Ok(LogReader::new(self.find(id).await?, 0).rest().await?) })
     }
 
     /// Changes when a run begins or ends here.
@@ -336,18 +352,20 @@ impl RunService {
     }
 
     /// Waits until a run whose conversation is over has given its lease back.
-    async fn until_closed(&self, id: &RunId) {
-        let mut changes = self.changes();
-        loop {
-            let is_closing = match self.lock().get(id) {
-                Some(Held::Driven(run)) => run.is_over(),
-                Some(Held::Closing) => true,
-                None => false,
-            };
-            if !is_closing || changes.changed().await.is_err() {
-                return;
+    fn until_closed<'f>(&'f self, id: &'f RunId) -> BoxFuture<'f, ()> {
+        Box::pin(async move {
+            let mut changes = self.changes();
+            loop {
+                let is_closing = match self.lock().get(id) {
+                    Some(Held::Driven(run)) => run.is_over(),
+                    Some(Held::Closing) => true,
+                    None => false,
+                };
+                if !is_closing || changes.changed().await.is_err() {
+                    return;
+                }
             }
-        }
+        })
     }
 }
 

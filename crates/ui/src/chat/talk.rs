@@ -70,7 +70,10 @@ impl Begun {
 /// Begins a run, or has that of the conversation go on.
 async fn begin(app: &App, asked: &Asked, file: String) -> Result<Begun, Failure> {
     let (runs, last) = (app.runs.clone(), asked.messages.last().to_owned());
-    let remembered = app.conversations.remembered(&asked.model, &asked.messages);
+    let remembered = match &asked.run {
+        Some(_) => None,
+        None => app.conversations.remembered(&asked.model, &asked.messages),
+    };
     let is_asking = |run: &RunId| {
         let (questions, permissions) = runs.waiting(run);
         !questions.is_empty() || !permissions.is_empty()
@@ -78,7 +81,7 @@ async fn begin(app: &App, asked: &Asked, file: String) -> Result<Begun, Failure>
     let is_answer = remembered.as_ref().is_some_and(is_asking);
     if !is_answer {
         let conversations = &app.conversations;
-        let found = conversations.recorded(&runs, &asked.model, &file, &asked.messages);
+        let found = conversations.recorded(&runs, &asked.model, &file, &asked.messages, asked.run.as_deref());
         if let Some(found) = found.await? {
             return take_up(app, found, last).await;
         }
@@ -95,7 +98,9 @@ async fn begin(app: &App, asked: &Asked, file: String) -> Result<Begun, Failure>
         let begun = runs.start(EnsembleRef::file(file), options).await;
         begun.map_err(Failure::from)
     };
-    Ok(Begun::at(app.driving(begun).await?, 0))
+    let run = app.driving(begun).await?;
+    app.conversations.add(&app.runs, &run).await?;
+    Ok(Begun::at(run, 0))
 }
 
 /// Has a run go on that was found in the records.

@@ -1,12 +1,10 @@
-//! Which run the messages of a chat program belong to.
+//! The runs to which the messages of chat programs belong.
 //!
-//! What was replied since the server began is remembered. What is not remembered is found in the records: a run whose input,
-//! messages, answers and replies are those of the client.
+//! A request can name the run (`metadata.run`). Otherwise it is the run, among those that chat programs have begun here, whose
+//! input, messages, answers and replies are those of the client. `transcript.rs` folds a run into what a chat program has heard of
+//! it, and compares.
 //!
-//! Which run the messages of a chat program belong to. `conversations/transcript.rs` folds a run into what a chat program has heard of it,
-//! and compares; `conversations/recorded.rs` looks through the latest runs, and reads only those that have begun with the same words.
-//!
-//! Invariant: it can be lost at any time.
+//! Invariant: what is remembered can be lost at any time.
 
 mod messages;
 mod recorded;
@@ -49,13 +47,21 @@ impl Conversations {
         self.replied().get(&(model.to_owned(), before)).cloned()
     }
 
-    /// The run to which the messages belong by the records. `file`: the ensemble.
+    /// Remembers a run that a chat program has begun.
+    pub(crate) async fn add(&self, runs: &RunService, run: &RunId) -> Result<(), Failure> {
+        let stored = runs.runs().find(run).await;
+        let stored = stored.map_err(|error| Failure::missing(error.to_string()))?;
+        self.recorded.lock().await.add(&*stored).await
+    }
+
+    /// The run to which the messages belong by the records: the run with this id, or one that is remembered. `file`: the ensemble.
     pub(crate) async fn recorded(
         &self,
         runs: &RunService,
         model: &str,
         file: &str,
         messages: &Messages,
+        id: Option<&str>,
     ) -> Result<Option<Found>, Failure> {
         let file = canonical(&runs.runs().project().folder.join(Path::new(file)));
         let was_given = |reply: &str| {
@@ -63,7 +69,7 @@ impl Conversations {
             self.replied().contains_key(&given)
         };
         let mut recorded = self.recorded.lock().await;
-        recorded.find(runs, &file, messages, was_given).await
+        recorded.find(runs, &file, messages, id, was_given).await
     }
 
     /// The run has given this reply, and stands there now.

@@ -14,10 +14,10 @@ use super::wire::Frame;
 use crate::agent::dialogue::{Cause, Progress, RoundRequest};
 use crate::agent::tool::Permitted;
 use crate::agent::{BoxFuture, Execution};
-use crate::model::estimate_tokens;
 use ensemble_core::thread::{LiveOutput, LiveUpdate, StopReason, Thread};
 use ensemble_language::data::{FailureKind, JsonMap, Question, Usage};
 use ensemble_language::ensemble::{AcpToolKind, Permission};
+use ensemble_models::estimate_tokens;
 
 /// The metadata key of an iteration for the session of the program.
 pub(super) const SESSION: &str = "session";

@@ -1,8 +1,8 @@
 //! The error of a dialogue, with the thread that can be continued.
 
-use crate::model::{ModelError, ModelErrorKind};
 use ensemble_core::thread::{StopReason, Thread, UNKNOWN_FATE};
 use ensemble_language::data::{FailureKind, Question, Usage};
+use ensemble_models::{ModelError, ModelErrorKind};
 
 /// The error of a call that was not made.
 pub(super) const NOT_MADE: &str = "the call was not made";

@@ -11,15 +11,15 @@ use super::call_ids::make_unique;
 use super::too_long::{again, beside_messages, shorter, tokens as tokens_of, within};
 use super::tools::Calling;
 use super::{Cause, Dialogue, Tools, WindowInput, WindowOutput};
-use crate::model::{
-    ModelAnswer, ModelQuery, ModelReply, ToolSpec, estimate_attachment, estimate_files, estimate_tokens,
-};
 use ensemble_core::runner::ExecutionRecords;
 use ensemble_core::thread::{
     Attachment, ExecutionRef, Iteration, LiveOutput, Message, Role, StopReason, TASK, Thread, ToolCall,
 };
 use ensemble_language::data::{Remaining, Usage};
 use ensemble_language::ensemble::Price;
+use ensemble_models::{
+    ModelAnswer, ModelQuery, ModelReply, ToolSpec, estimate_attachment, estimate_files, estimate_tokens,
+};
 
 /// The parameters of a round.
 #[derive(Debug, Clone)]

@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use crate::agent::BoxFuture;
 use crate::agent::schema::Schema;
-use crate::model::ToolSpec;
 use ensemble_core::runner::ExecutionRecords;
 use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, ToolCall, ToolEnd, UNKNOWN_FATE};
 use ensemble_language::data::{Question, Usage};
+use ensemble_models::ToolSpec;
 
 /// The right of a call to run. It is given back when it is dropped.
 #[derive(Default)]

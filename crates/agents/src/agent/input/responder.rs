@@ -14,14 +14,14 @@ use crate::agent::Execution;
 use crate::agent::build_error::{BuildError, compile_template};
 use crate::agent::dialogue::{Cause, Dialogue, NoTools, RoundRequest};
 use crate::agent::scope::variables;
-use crate::model::describe;
-use crate::sandbox::{Script, ScriptFailure, Variable, apart};
 use ensemble_core::runner::ExecutionRecords;
 use ensemble_core::thread::{ExecutionRef, NoLiveOutput, Role, Thread};
 use ensemble_language::data::{Context, Failure, FailureKind, Question};
 use ensemble_language::ensemble::Responses;
 use ensemble_language::past::Past;
 use ensemble_language::template::{Scope, Template, output_text};
+use ensemble_models::describe;
+use ensemble_scripts::{Script, ScriptFailure, Variable, apart};
 
 /// The maximum number of characters of one value in the summary of the context.
 const LONGEST: usize = 400;

@@ -3,11 +3,11 @@ use std::sync::Mutex;
 
 use super::*;
 use crate::agent::fixtures;
-use crate::model::{Network, Profiles};
 use ensemble_core::operator::{Decision, PermissionRequest};
 use ensemble_core::thread::Thread;
 use ensemble_language::data::Context;
 use ensemble_language::ensemble::{AgentKind, Profile, Reply, Responses, Simulated};
+use ensemble_models::{Network, Profiles};
 
 /// Answers as prepared, then nobody is there; keeps what it was asked.
 #[derive(Default)]

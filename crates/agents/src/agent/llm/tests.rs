@@ -4,10 +4,10 @@ use serde_json::json;
 
 use super::*;
 use crate::agent::fixtures::{self, Prepared};
-use crate::model::{ModelError, ModelReply, ModelRequest, Tokens, ToolSpec};
 use ensemble_core::thread::{Iteration, Message, Role, Thread, ToolCall, ToolEnd, remembered};
 use ensemble_language::data::Remaining;
 use ensemble_language::ensemble::{AgentKind, ModelChoice, Profile, Retry};
+use ensemble_models::{ModelError, ModelReply, ModelRequest, Tokens, ToolSpec};
 
 fn says(text: &str) -> Result<ModelReply, ModelError> {
     Ok(ModelReply::text(text))

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::*;
-use crate::agent::process::DEFAULT_OUTPUT_CAP;
-use crate::agent::process::tests::{an_execution, unwatched};
 use ensemble_language::data::Failure;
+use ensemble_process::DEFAULT_OUTPUT_CAP;
+use ensemble_process::test_support::{an_execution, unwatched};
 
 /// A project with the ensemble file in a folder of its own.
 struct Project(TempDir);

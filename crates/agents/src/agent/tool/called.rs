@@ -19,12 +19,13 @@ use crate::agent::build_error::BuildError;
 use crate::agent::given_values::GivenValues;
 use crate::agent::schema::Schema;
 use crate::agent::scope::{listens_to, scope};
-use crate::agent::{AttemptOutcome, AttemptResult, BoxFuture, Execution, Runner, output};
+use crate::agent::{AttemptOutcome, AttemptResult, BoxFuture, Execution, Runner};
 use ensemble_core::conversation::PermissionDecision;
 use ensemble_core::thread::{ExecutionRef, Iteration, LiveOutput, LiveUpdate, ToolCall, ToolEnd, UNKNOWN_FATE};
 use ensemble_language::data::{Failure, FailureKind, JsonMap, Question, Usage};
 use ensemble_language::diagnostic::did_you_mean;
 use ensemble_language::ensemble::{Agent, Tool, ToolUse};
+use ensemble_process::output;
 
 /// The most parts of an execution that call their tool side by side; `for_each` itself limits them further.
 const MOST_AT_ONCE: NonZeroU32 = NonZeroU32::MAX;

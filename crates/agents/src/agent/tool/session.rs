@@ -15,9 +15,9 @@ use super::{ToolEntry, ToolRunner, ToolSettings, Toolset, agent, ensemble, scrip
 use crate::agent::dialogue::{Admission, Tools};
 use crate::agent::schema::Schema;
 use crate::agent::{AttemptOutcome, BoxFuture, Execution, Notes, Runner};
-use crate::model::ToolSpec;
 use ensemble_core::thread::{ToolCall, ToolEnd};
 use ensemble_language::data::{JsonMap, Question, Usage};
+use ensemble_models::ToolSpec;
 
 /// The tools of one execution: their names for the model, and the usage of their calls.
 pub(super) struct ToolSession<'a> {
