@@ -10,6 +10,7 @@ mod program {
     mod acp_server;
     mod acp_sessions;
     mod allowances;
+    mod answers;
     mod asked_safely;
     mod at_the_terminal;
     mod bad_input;

@@ -40,7 +40,7 @@ pub(super) fn acp(args: &AcpArgs, surroundings: &Surroundings) -> Result<u8, Cli
     };
     let frames = surroundings.streams.frames();
     block_on(async {
-        serve(std::io::stdin(), frames, services).await;
+        serve(Box::new(std::io::stdin()), Box::new(frames), services).await;
         Ok(exit::SUCCESS)
     })
 }

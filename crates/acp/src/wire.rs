@@ -98,7 +98,7 @@ impl Wire {
 }
 
 /// Reads messages on a separate thread; a line that is too long or not JSON is an error.
-pub(crate) fn read(input: impl Read + Send + 'static) -> mpsc::Receiver<Result<Value, String>> {
+pub(crate) fn read(input: Box<dyn Read + Send>) -> mpsc::Receiver<Result<Value, String>> {
     let (sender, received) = mpsc::channel(64);
     std::thread::spawn(move || {
         let mut input = BufReader::new(input);
@@ -118,7 +118,7 @@ pub(crate) fn read(input: impl Read + Send + 'static) -> mpsc::Receiver<Result<V
 }
 
 /// Writes messages on a thread of its own. The receiver is told when all is written.
-pub(crate) fn write(mut output: impl Write + Send + 'static) -> (Wire, oneshot::Receiver<()>) {
+pub(crate) fn write(mut output: Box<dyn Write + Send>) -> (Wire, oneshot::Receiver<()>) {
     let (out, mut messages) = mpsc::channel::<Value>(WAITING);
     let (done, is_done) = oneshot::channel();
     std::thread::spawn(move || {
@@ -148,7 +148,7 @@ mod tests {
     fn a_message_above_the_limit_is_one_error_and_the_next_is_read() {
         let mut input = vec![b' '; LONGEST_MESSAGE + 1];
         input.extend_from_slice(b"{}\n\n{\"id\": 1}\nno JSON\n");
-        let mut received = read(Cursor::new(input));
+        let mut received = read(Box::new(Cursor::new(input)));
         let mut messages = Vec::new();
         while let Some(message) = received.blocking_recv() {
             messages.push(message);

@@ -7,8 +7,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ensemble_core::conversation::{CompletionReason, Event, Interruption, Record};
+use ensemble_core::request::PendingRequest;
 use ensemble_core::runner::{AttemptOutcome, AttemptResult};
-use ensemble_language::data::{Context, Question};
+use ensemble_language::data::Context;
 use ensemble_runs::Runs;
 use ensemble_runs::project::read_source;
 use ensemble_runs::replay::SavedRecords;
@@ -30,7 +31,7 @@ pub struct Recorded {
     /// How it ended.
     pub outcome: CompletionReason,
     ended: HashMap<Executed, AttemptResult>,
-    questions: HashMap<Executed, Question>,
+    questions: HashMap<Executed, Vec<PendingRequest>>,
 }
 
 /// Reads a record: the folder or the journal of a run or an exported result, relative to `folder`, or the id of a run.
@@ -86,7 +87,8 @@ impl Recorded {
                     ended.insert((end.agent.clone(), end.execution), result);
                 }
                 Event::InputRequested(asked) => {
-                    questions.insert((asked.agent.clone(), asked.execution), asked.question.clone());
+                    let asker = (asked.agent.clone(), asked.execution);
+                    questions.entry(asker).or_insert_with(Vec::new).push(asked.pending_request());
                 }
                 Event::RunEnded(ended) => outcome = Some(ended.completion_reason),
                 _ => {}

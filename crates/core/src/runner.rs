@@ -15,13 +15,14 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::conversation::{EnforcedSandbox, ExecutionFinished, Interruption, PartEnded};
+use crate::request::{AnswerRecord, PendingRequest, RequestOrigin};
 use crate::stopwatch::Stopwatch;
 use crate::thread::{Iteration, Thread};
-use ensemble_language::data::{Context, Failure, FailureKind, JsonMap, Question, Remaining, Request, Usage};
+use ensemble_language::data::{Context, Failure, FailureKind, JsonMap, Remaining, Request, Usage};
 use ensemble_language::past::Past;
 
 pub use parts::{Part, Parts};
-pub use records::{ExecutionRecords, LogSender, ToLog};
+pub use records::{CallNumbers, ExecutionRecords, LogSender, ToLog};
 
 /// A boxed future, for traits that are used as trait objects.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -52,6 +53,8 @@ pub struct Execution {
     pub run_id: Arc<str>,
     /// The agent.
     pub agent_name: Arc<str>,
+    /// The address of the execution among the requests of the outermost run.
+    pub origin: RequestOrigin,
     /// The number of the execution of the agent, from 1.
     pub execution: u32,
     /// The number of the attempt of the execution, from 1.
@@ -100,9 +103,11 @@ pub struct Execution {
 impl Execution {
     /// The first attempt of this execution of an agent, without outputs of other agents.
     pub fn first(agent_name: impl Into<Arc<str>>, execution: u32) -> Self {
+        let agent_name = agent_name.into();
         Self {
             run_id: "run".into(),
-            agent_name: agent_name.into(),
+            origin: RequestOrigin::default().with_agent(agent_name.clone(), 0, execution),
+            agent_name,
             execution,
             attempt: 1,
             turn_count: 0,
@@ -137,8 +142,8 @@ pub enum AttemptOutcome {
     Recorded(AttemptResult),
     /// A record contains the end of the execution, and the result is copied into another run.
     Reused(AttemptResult),
-    /// Nobody can answer; the run has to wait.
-    NeedsInput(Question),
+    /// Nobody can answer these requests, which are in the order of the file; the run has to wait.
+    NeedsInput(Vec<PendingRequest>),
     /// The record was interrupted at this point.
     Interrupted(Interruption),
 }
@@ -175,6 +180,8 @@ pub struct CollectedNotes {
     pub stopped: Option<(Iteration, Usage)>,
     /// LLM: the usage until the runner was stopped, for the case that there is no [`AttemptResult`].
     pub usage: Option<Usage>,
+    /// Input agents: the answered question.
+    pub answer: Option<AnswerRecord>,
 }
 
 impl Notes {
@@ -208,6 +215,11 @@ impl Notes {
         if !known.contains(&sandbox) {
             known.push(sandbox);
         }
+    }
+
+    /// Keeps the answer to the question of the agent.
+    pub fn set_answer(&self, answer: AnswerRecord) {
+        self.lock().answer = Some(answer);
     }
 
     /// Adds usage.

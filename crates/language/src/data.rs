@@ -119,6 +119,22 @@ pub struct Question {
     /// If a person shall decide whether a tool may be called: the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permission: Option<Box<WantedPermission>>,
+    /// The schema of the answer, as the output of the agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Box<Value>>,
+}
+
+impl Question {
+    /// Creates a question with choices; without choices, any answer is allowed.
+    pub fn new(prompt: impl Into<String>, choices: Vec<String>) -> Self {
+        Self {
+            prompt: prompt.into(),
+            choices,
+            asked_by: None,
+            permission: None,
+            output_schema: None,
+        }
+    }
 }
 
 /// A tool call that somebody must permit.

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ensemble_core::runner::BoxFuture;
 use ensemble_wire::connections::{self, Body, ConnectionLimits};
 use ensemble_wire::guard::{Guard, Refusal};
 use ensemble_wire::token::Token;
@@ -41,26 +42,32 @@ type Service = StreamableHttpService<Session, LocalSessionManager>;
 ///
 /// # Errors
 /// The listener has no address, or one that others can reach.
-pub async fn serve(listener: TcpListener, token: Token, services: Arc<Services>) -> Result<(), std::io::Error> {
-    let address = listener.local_addr()?;
-    if !address.ip().is_loopback() {
-        return Err(std::io::Error::other(format!(
-            "{address} can be reached from other machines"
-        )));
-    }
-    let guard = Arc::new(Guard::new(token, address.port()));
-    // Both are checked before, with the port.
-    let config = StreamableHttpServerConfig::default()
-        .disable_allowed_hosts()
-        .disable_allowed_origins();
-    let session = move || Ok(Session::new(services.clone()));
-    let service: Service = StreamableHttpService::new(session, Arc::default(), config);
-    let respond = Arc::new(move |request| {
-        let (guard, service) = (guard.clone(), service.clone());
-        Box::pin(async move { answer(&guard, request, &service).await }) as _
-    });
-    connections::serve(listener, LIMITS, respond).await;
-    Ok(())
+pub fn serve(
+    listener: TcpListener,
+    token: Token,
+    services: Arc<Services>,
+) -> BoxFuture<'static, Result<(), std::io::Error>> {
+    Box::pin(async move {
+        let address = listener.local_addr()?;
+        if !address.ip().is_loopback() {
+            return Err(std::io::Error::other(format!(
+                "{address} can be reached from other machines"
+            )));
+        }
+        let guard = Arc::new(Guard::new(token, address.port()));
+        // Both are checked before, with the port.
+        let config = StreamableHttpServerConfig::default()
+            .disable_allowed_hosts()
+            .disable_allowed_origins();
+        let session = move || Ok(Session::new(services.clone()));
+        let service: Service = StreamableHttpService::new(session, Arc::default(), config);
+        let respond = Arc::new(move |request| {
+            let (guard, service) = (guard.clone(), service.clone());
+            Box::pin(async move { answer(&guard, request, &service).await }) as _
+        });
+        connections::serve(listener, LIMITS, respond).await;
+        Ok(())
+    })
 }
 
 async fn answer(guard: &Guard, request: Request<Incoming>, service: &Service) -> Response<Body> {

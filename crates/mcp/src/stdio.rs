@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use ensemble_core::runner::BoxFuture;
 use ensemble_wire::lines::LimitedLines;
 use rmcp::ServiceExt;
 use rmcp::transport::async_rw::AsyncRwTransport;
@@ -18,19 +19,21 @@ const LONGEST_MESSAGE: usize = 64 << 20;
 ///
 /// # Errors
 /// The client does not speak the protocol, or the server has failed.
-pub async fn serve(
-    input: impl AsyncRead + Send + Unpin + 'static,
-    output: impl AsyncWrite + Send + Unpin + 'static,
+pub fn serve(
+    input: Box<dyn AsyncRead + Send + Unpin>,
+    output: Box<dyn AsyncWrite + Send + Unpin>,
     services: Arc<Services>,
-) -> Result<(), String> {
+) -> BoxFuture<'static, Result<(), String>> {
     use rmcp::service::ServerInitializeError as Error;
     let input = LimitedLines::new(input, LONGEST_MESSAGE);
     // The SDK would pass over a message that is too long, and the client would wait for ever; here it ends the connection.
     let transport = AsyncRwTransport::new_server(input, output).with_max_line_length(usize::MAX);
-    match Session::new(services).serve(transport).await {
-        Ok(running) => running.waiting().await.map(|_| ()).map_err(|error| error.to_string()),
-        // The client has gone before it said anything.
-        Err(Error::ConnectionClosed(_)) => Ok(()),
-        Err(error) => Err(error.to_string()),
-    }
+    Box::pin(async move {
+        match Session::new(services).serve(transport).await {
+            Ok(running) => running.waiting().await.map(|_| ()).map_err(|error| error.to_string()),
+            // The client has gone before it said anything.
+            Err(Error::ConnectionClosed(_)) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        }
+    })
 }

@@ -14,6 +14,7 @@ use super::{
     profiles::{Link, exists},
     schema_in_words, source_of_reasoning, tool_files,
 };
+use ensemble_core::runner::BoxFuture;
 use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, Message, Role, StopReason};
 use ensemble_language::ensemble::{self, ModelChoice, Price, Profile, Retry};
 
@@ -183,48 +184,50 @@ impl Model {
     }
 
     /// Asks until someone answers, or all have failed. `live_output` receives the reply as it arrives.
-    pub async fn ask(&self, ask: ModelQuery, live_output: &dyn LiveOutput) -> ModelAnswer {
-        let mut query = Query {
-            ask: &ask,
-            network: &self.network,
-            replies: ReplyForwarder::new(&ask.source, live_output),
-            warnings: Vec::new(),
-        };
-        let made = || ask.made.load(Ordering::Relaxed);
-        let mut failed: Vec<(&Link, ModelError)> = Vec::new();
-        let order = self.order(&ask.source);
-        for (nth, at) in order.iter().copied().enumerate() {
-            let (link, provider) = &self.links[at];
-            let is_last = nth + 1 == order.len();
-            match query.asked(at, link, &**provider, is_last).await {
-                // Another model may answer.
-                Ok(reply) if reply.stop_reason == StopReason::Refusal && !is_last => {
-                    query.replies.restart();
-                    failed.push((link, refused(&reply)));
+    pub fn ask<'f>(&'f self, ask: ModelQuery, live_output: &'f dyn LiveOutput) -> BoxFuture<'f, ModelAnswer> {
+        Box::pin(async move {
+            let mut query = Query {
+                ask: &ask,
+                network: &self.network,
+                replies: ReplyForwarder::new(&ask.source, live_output),
+                warnings: Vec::new(),
+            };
+            let made = || ask.made.load(Ordering::Relaxed);
+            let mut failed: Vec<(&Link, ModelError)> = Vec::new();
+            let order = self.order(&ask.source);
+            for (nth, at) in order.iter().copied().enumerate() {
+                let (link, provider) = &self.links[at];
+                let is_last = nth + 1 == order.len();
+                match query.asked(at, link, &**provider, is_last).await {
+                    // Another model may answer.
+                    Ok(reply) if reply.stop_reason == StopReason::Refusal && !is_last => {
+                        query.replies.restart();
+                        failed.push((link, refused(&reply)));
+                    }
+                    Ok(mut reply) => {
+                        let mut warnings = fell_back(&failed, link);
+                        warnings.append(&mut query.warnings);
+                        warnings.append(&mut reply.warnings);
+                        self.answered(&ask.source, at);
+                        return ModelAnswer {
+                            result: Ok(reply),
+                            requests: made(),
+                            warnings,
+                            price: link.profile.cost,
+                            model: Some(source_of_reasoning(&link.profile)),
+                        };
+                    }
+                    Err(error) => failed.push((link, error)),
                 }
-                Ok(mut reply) => {
-                    let mut warnings = fell_back(&failed, link);
-                    warnings.append(&mut query.warnings);
-                    warnings.append(&mut reply.warnings);
-                    self.answered(&ask.source, at);
-                    return ModelAnswer {
-                        result: Ok(reply),
-                        requests: made(),
-                        warnings,
-                        price: link.profile.cost,
-                        model: Some(source_of_reasoning(&link.profile)),
-                    };
-                }
-                Err(error) => failed.push((link, error)),
             }
-        }
-        ModelAnswer {
-            result: Err(all_failed(failed)),
-            requests: made(),
-            warnings: query.warnings,
-            price: None,
-            model: None,
-        }
+            ModelAnswer {
+                result: Err(all_failed(failed)),
+                requests: made(),
+                warnings: query.warnings,
+                price: None,
+                model: None,
+            }
+        })
     }
 }
 

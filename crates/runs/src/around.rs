@@ -31,7 +31,7 @@ use crate::prepare::folder_of;
 use crate::project::Project;
 use ensemble_agents::agent::attachments::located;
 use ensemble_agents::agent::script::{Places, Resolved, Unavailable, resolve, resolve_words};
-use ensemble_language::check::{Around, OutputKeys, ScriptText};
+use ensemble_language::check::{CheckContext, OutputKeys, ScriptText};
 use ensemble_language::condition::Type;
 use ensemble_language::diagnostic::Finding;
 use ensemble_language::ensemble::{Agent, AgentKind, CommandLine, Ensemble, Llm, McpServer, Profile, Tool, ToolKind};
@@ -221,7 +221,7 @@ impl<'s> Folder<'s> {
     }
 }
 
-impl Around for Folder<'_> {
+impl CheckContext for Folder<'_> {
     fn configured(&self) -> Option<&[(Arc<str>, Profile)]> {
         self.configured.as_deref()
     }

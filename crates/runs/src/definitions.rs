@@ -17,7 +17,6 @@ use std::time::UNIX_EPOCH;
 
 use ensemble_agents::agent::attachments::located;
 use ensemble_agents::agent::script::{Places, find_files, find_files_of_words, must_be_file};
-use ensemble_models::{Override, Profiles, Resolved};
 use ensemble_core::conversation::{Event, Record};
 use ensemble_language::data::{digest, digest_bytes};
 use ensemble_language::definition::{Definition, ExternalDefinitions, Part, PartKind};
@@ -26,6 +25,7 @@ use ensemble_language::ensemble::{
     Strategy, ToolKind,
 };
 use ensemble_language::loader::{self, meaning};
+use ensemble_models::{Override, Profiles, Resolved};
 
 use crate::prepare::{Prepared, folder_of, profiles};
 use crate::project::Project;

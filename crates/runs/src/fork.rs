@@ -9,6 +9,7 @@ use std::sync::Arc;
 use ensemble_agents::agent::input::Answers;
 use ensemble_core::conversation::{ConversationState, Event, ForkedFrom, MessageAdded, Record, RunStarted, Start};
 use ensemble_core::executor::Clock;
+use ensemble_core::request::RequestAddress;
 use ensemble_core::store::RunId;
 use ensemble_language::data::Context;
 use ensemble_language::definition::ExternalDefinitions;
@@ -347,7 +348,7 @@ impl Runs {
             let reuse = Arc::new(fork.reuse.for_inputs(added));
             let answers = made.shared.answers.clone();
             replace_runners(&mut made, |at, agent, runner| {
-                if is_answered(&prepared.plan, &agent.kind, &agent.name, &answers) {
+                if answers.with_answers(|answers| is_answered(&prepared.plan, &agent.kind, &agent.name, answers)) {
                     return runner;
                 }
                 match prepared.plan.ids().nth(at) {
@@ -458,10 +459,13 @@ fn forget_definitions(record: &mut Record) {
 
 /// Is an answer given that this agent, or an agent inside it, may want? It comes before a recorded one.
 fn is_answered(plan: &Plan, kind: &AgentKind, name: &str, answers: &Answers) -> bool {
-    let is_inside = |name: &str| plan.id(name).is_none();
+    let is_inside = |given: &str| match given.parse::<RequestAddress>() {
+        Ok(address) if address.segments().len() > 1 => *address.segments()[0].agent == *name,
+        _ => plan.id(given).is_none(),
+    };
     match kind {
-        AgentKind::Input(_) => answers.agents().any(|answered| *answered == *name),
-        AgentKind::Ensemble { .. } => answers.agents().any(is_inside),
+        AgentKind::Input(_) => answers.addresses().any(|answered| *answered == *name),
+        AgentKind::Ensemble { .. } => answers.addresses().any(is_inside),
         AgentKind::Script { .. } | AgentKind::Llm(_) | AgentKind::Tool { .. } => false,
     }
 }

@@ -9,7 +9,7 @@ use crate::config::config_profiles;
 use crate::error::RunError;
 use crate::project::Project;
 use ensemble_core::conversation::RunEnded;
-use ensemble_language::check::{self, Around};
+use ensemble_language::check::{self, CheckContext};
 use ensemble_language::diagnostic::{Diagnostic, Finding, Severity};
 use ensemble_language::ensemble::{Agent, Ensemble};
 use ensemble_language::loader::codes::{ALLOWANCE, CONDITION_FAILED};
@@ -41,7 +41,7 @@ pub struct Prepared {
 }
 
 /// All that is wrong with a text and with what it names. Conditions are read and not compiled, since nothing runs.
-pub fn examine(loaded: &Loaded, around: &dyn Around) -> Vec<Diagnostic> {
+pub fn examine(loaded: &Loaded, around: &dyn CheckContext) -> Vec<Diagnostic> {
     let ensemble = loaded.ensemble.as_ref();
     let findings = ensemble.map(|ensemble| check::check_around(ensemble, around));
     conclude(loaded, findings)

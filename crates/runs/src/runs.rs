@@ -277,7 +277,10 @@ impl Runs {
     /// # Errors
     /// As [`Self::hold`] and [`HeldRun::resume`], or the store cannot be written.
     pub async fn resume(&self, which: impl Into<WhichRun>, options: RunOptions) -> Result<Run, RunError> {
-        self.hold(which).await?.resume(options)?.begin().await
+        let held = self.hold(which).await?;
+        let mut options = options;
+        held.check_answers(&mut options).await?;
+        held.resume(options)?.begin().await
     }
 
     /// Adds a user message to a run that has ended, and goes on.

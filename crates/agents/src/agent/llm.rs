@@ -26,7 +26,7 @@ use super::scope::{listens_to, scope, warn_of_missed};
 use super::script::Places;
 use super::{AttemptOutcome, AttemptResult, BoxFuture, Execution, Runner};
 use ensemble_core::thread::{Attachment, ExecutionRef, LiveOutput, NoLiveOutput, StopReason};
-use ensemble_language::data::{Failure, FailureKind, JsonMap, Question, Usage};
+use ensemble_language::data::{Failure, FailureKind, JsonMap, Usage};
 use ensemble_language::ensemble::{Agent, Llm, Memory};
 use ensemble_language::template::{Scope, Template, TemplateError};
 use ensemble_models::{Link, Model};
@@ -203,8 +203,8 @@ impl LlmRunner {
         };
         let is_kept = self.memory == Memory::Conversation && execution.part.is_none() && result.is_ok();
         self.speaker.ended(said.session(), is_kept);
-        if let Some(question) = said.waits_for.take() {
-            return AttemptOutcome::NeedsInput(question);
+        if !said.waits_for.is_empty() {
+            return AttemptOutcome::NeedsInput(said.waits_for);
         }
         if execution.records.is_inside_a_call() {
             // The call that contains the agent has only its output.
@@ -397,8 +397,8 @@ impl LlmRunner {
             execution.notes.warn(warning);
         }
         let end = conversed.end.unwrap_or(Err(Cause::NotEnded));
-        if let Err(Cause::Waits(question)) = &end {
-            said.waits_for = Some(Question::clone(question));
+        if let Err(Cause::Waits(requests)) = &end {
+            said.waits_for.clone_from(requests);
         }
         if let Some(warning) = incomplete(&end) {
             execution.notes.warn(warning);

@@ -8,6 +8,7 @@ use super::inner_inputs::InnerInputs;
 use super::tool::TASKS;
 use super::{AttemptOutcome, AttemptResult, BoxFuture, Execution, Runner};
 use ensemble_core::conversation::{CompletionReason, ConversationState};
+use ensemble_core::request::PendingRequest;
 use ensemble_language::data::{Context, Failure, FailureKind, JsonMap, Usage, output_from_value};
 
 /// The keys of the inner context that hold the dependencies and the request of the agent.
@@ -127,10 +128,13 @@ fn observed(execution: &Execution, state: &ConversationState) -> AttemptOutcome 
         ))
     };
     let result = match reason {
-        CompletionReason::WaitingForInput => match state.open_questions().next() {
-            Some(question) => return AttemptOutcome::NeedsInput(question),
-            None => failed(FailureKind::Unavailable),
-        },
+        CompletionReason::WaitingForInput => {
+            let requests: Vec<PendingRequest> = state.pending_requests().cloned().collect();
+            if !requests.is_empty() {
+                return AttemptOutcome::NeedsInput(requests);
+            }
+            failed(FailureKind::Unavailable)
+        }
         CompletionReason::Timeout => failed(FailureKind::Timeout),
         CompletionReason::Cancelled => failed(FailureKind::Cancelled),
         CompletionReason::AgentFailed | CompletionReason::ConditionFailed => failed(FailureKind::Reported),

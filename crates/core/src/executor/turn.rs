@@ -6,11 +6,11 @@ use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::oneshot;
 
-use super::attempt::{execution, finished, pause_before_retry, queue, slot};
+use super::attempt::{execution, finished, input_requested, pause_before_retry, queue, slot};
 use super::records::{Records, parts, record_of, records};
 use super::{Executor, Pace};
 use crate::conversation::{
-    AttemptFailed, ConversationState, Event, ExecutionFinished, ExecutionStarted, InputRequested, Interruption,
+    AttemptFailed, ConversationState, Event, ExecutionFinished, ExecutionStarted, Interruption,
     PartEnded, Record, RequestStopped, Within,
 };
 use crate::log::{CommitError, SyncPoint};
@@ -347,14 +347,11 @@ impl Executor<'_> {
                 self.commit(state, Event::Interrupted(cause)).await?;
                 return Ok(None);
             }
-            AttemptOutcome::NeedsInput(question) => {
-                let requested = InputRequested {
-                    turn: state.turn_count() + 1,
-                    agent: plan.name(agent).clone(),
-                    execution: slot(state, agent).map_or(1, |slot| slot.start.execution),
-                    question,
-                };
-                self.commit(state, Event::InputRequested(requested)).await?;
+            AttemptOutcome::NeedsInput(requests) => {
+                for request in requests {
+                    let requested = input_requested(plan, state, agent, request);
+                    self.commit(state, Event::InputRequested(requested)).await?;
+                }
                 return Ok(None);
             }
         };

@@ -76,6 +76,7 @@ pub fn started() -> Event {
         simulated: Vec::new(),
         stubs: Default::default(),
         responders: Default::default(),
+        caller: crate::request::RequestOrigin::default(),
         definitions: None,
         forked_from: None,
         trace: None,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use ensemble_language::check::{Around, OutputKeys};
+use ensemble_language::check::{CheckContext, OutputKeys};
 use ensemble_language::diagnostic::Finding;
 use ensemble_language::ensemble::{Agent, Ensemble, Profile};
 use ensemble_language::loader::load;
@@ -18,7 +18,7 @@ use super::{View, complete, hover, names, rename, symbols};
 
 struct Nothing;
 
-impl Around for Nothing {
+impl CheckContext for Nothing {
     fn configured(&self) -> Option<&[(Arc<str>, Profile)]> {
         None
     }

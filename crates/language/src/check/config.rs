@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use super::profiles::Known;
+use super::profiles::Profiles;
+use super::subject::Subject;
 use super::templates::templates;
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, AgentKind, Ensemble, ModelChoice, Responses};
@@ -12,7 +13,8 @@ use crate::yaml::edit::{RouteEdit, RouteFix};
 /// Warns of LLM agents and input agents with a `config` that no prompt uses. Scripts and ensembles receive it whole.
 ///
 /// A key that all agents have is probably in `defaults` because of other agents, so it is not reported.
-pub(super) fn check(ensemble: &Ensemble, profiles: &Known<'_>) -> Vec<Finding> {
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let (ensemble, profiles) = (subject.ensemble, subject.profiles());
     if ensemble.agents.iter().all(|agent| agent.config.is_empty()) {
         return Vec::new();
     }
@@ -45,7 +47,7 @@ fn shared_keys(ensemble: &Ensemble) -> HashSet<&str> {
     keys.filter(in_all).map(String::as_str).collect()
 }
 
-fn may_use_config(agent: &Agent, profiles: &Known<'_>) -> bool {
+fn may_use_config(agent: &Agent, profiles: &Profiles<'_>) -> bool {
     let model = match &agent.kind {
         AgentKind::Script { .. } | AgentKind::Ensemble { .. } => return true,
         AgentKind::Llm(llm) => match &llm.model {

@@ -3,8 +3,8 @@
 //! `condition: true` and `condition: false` are not reported: their effect is obvious, for example for an agent that
 //! runs only on request.
 
-use super::graph::Graph;
 use super::never;
+use super::subject::Subject;
 use crate::condition::Verdict;
 use crate::diagnostic::Finding;
 use crate::loader::codes;
@@ -12,7 +12,8 @@ use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// Warns of every condition that is always true, always false, or always an error. A condition because of which an agent
 /// can never run is reported with that agent.
-pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let graph = subject.graph;
     let mut findings = Vec::new();
     let culprits = never::culprits(graph);
     for (to, edge) in graph.all_edges() {

@@ -1,13 +1,15 @@
 //! Dependencies with a part that has no effect: counts that cannot be reached, and feedback that never applies.
 
 use super::graph::{Edge, Graph};
+use super::subject::Subject;
 use crate::diagnostic::Finding;
 use crate::ensemble::Agent;
 use crate::loader::codes;
 use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// Warns of feedback to agents that run only once, and gives a hint for every `max_executions` that cannot be reached.
-pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let graph = subject.graph;
     let mut findings = Vec::new();
     for (to, edge) in graph.all_edges() {
         findings.extend(feedback_once(graph, to, edge));

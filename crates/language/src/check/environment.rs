@@ -1,7 +1,8 @@
 //! `env` of scripts that have no environment.
 
+use super::subject::Subject;
 use crate::diagnostic::Finding;
-use crate::ensemble::{Agent, AgentKind, Ensemble, Setting, Tool, ToolKind};
+use crate::ensemble::{Agent, AgentKind, Setting, Tool, ToolKind};
 use crate::loader::codes;
 use crate::source::Route;
 use crate::yaml::edit::{RouteEdit, RouteFix};
@@ -9,7 +10,8 @@ use crate::yaml::edit::{RouteEdit, RouteFix};
 type Variables = Vec<(String, Setting)>;
 
 /// Warns of an `env` of a Rhai script, which reads no environment. One that a program has too is probably in `defaults`.
-pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let ensemble = subject.ensemble;
     let agents = ensemble.agents.iter().enumerate();
     let of_agents = agents.filter_map(|(at, agent)| match &agent.kind {
         AgentKind::Script { script, env } => Some((Agent::route(at), script, env)),

@@ -1,12 +1,14 @@
 //! Unknown agents in conditions and in the expressions of the result.
 
 use super::graph::Graph;
+use super::subject::Subject;
 use crate::diagnostic::{Finding, did_you_mean};
 use crate::loader::codes;
 use crate::source::At;
 
 /// Reports an error for every unknown agent.
-pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let graph = subject.graph;
     let mut findings = Vec::new();
     for (to, edge) in graph.all_edges() {
         let Some((reading, _)) = &edge.condition else {

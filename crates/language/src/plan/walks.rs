@@ -87,7 +87,11 @@ impl Components {
         if self.low[at] != self.order[at] {
             return;
         }
-        let start = self.waiting.iter().rposition(|waiting| *waiting == at).unwrap_or_default();
+        let start = self
+            .waiting
+            .iter()
+            .rposition(|waiting| *waiting == at)
+            .unwrap_or_default();
         let mut group = self.waiting.split_off(start);
         group.iter().for_each(|member| self.low[*member] = usize::MAX);
         group.sort_unstable();
@@ -136,9 +140,7 @@ mod tests {
 
     /// The neighbours of each agent.
     fn graphs() -> impl Strategy<Value = Vec<Vec<usize>>> {
-        (1..9_usize).prop_flat_map(|count| {
-            prop::collection::vec(prop::collection::vec(0..count, 0..4), count)
-        })
+        (1..9_usize).prop_flat_map(|count| prop::collection::vec(prop::collection::vec(0..count, 0..4), count))
     }
 
     /// Whether there is a way of at least one step, for each pair of agents, and the length of the shortest one.

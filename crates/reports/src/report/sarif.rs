@@ -10,8 +10,8 @@ use super::diagnostics::{fix_title, text_of};
 use super::form::{CheckedFile, Form, Totals, listed};
 use super::place::uri;
 use ensemble_language::diagnostic::{Code, Diagnostic, Severity};
-use ensemble_language::yaml::edit::Fix;
 use ensemble_language::source::{Source, Span};
+use ensemble_language::yaml::edit::Fix;
 
 /// The description of a code.
 #[derive(Debug, Clone, Copy)]

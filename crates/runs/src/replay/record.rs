@@ -252,7 +252,13 @@ impl LoggedTurns {
                     executions.insert(agent, ended);
                 }
                 Event::InputRequested(asked) => {
-                    executions.insert(asked.agent, Recorded::Asked(asked.question));
+                    let request = asked.pending_request();
+                    match executions.get_mut(&asked.agent) {
+                        Some(Recorded::Asked(requests)) => requests.push(request),
+                        _ => {
+                            executions.insert(asked.agent, Recorded::Asked(vec![request]));
+                        }
+                    }
                 }
                 Event::Interrupted(cause) => self.cut_by = Some(cause),
                 Event::RunEnded(ended) => {

@@ -4,16 +4,16 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use ensemble_core::conversation::{Canceller, Interruption};
+use ensemble_core::request::PendingRequest;
 use ensemble_core::runner::{AttemptOutcome, AttemptResult, BoxFuture, Execution, Runner};
-use ensemble_language::data::Question;
 
 /// What a record says of one execution.
 #[derive(Debug, Clone)]
 pub(crate) enum Recorded {
     /// It ended so.
     Ended(AttemptResult),
-    /// Its question was never answered.
-    Asked(Question),
+    /// Its requests were never answered.
+    Asked(Vec<PendingRequest>),
 }
 
 /// What a record says of the executions of one turn.
@@ -43,7 +43,7 @@ impl Recording {
         let mut turn = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match turn.executions.remove(agent) {
             Some(Recorded::Ended(observation)) => AttemptOutcome::Recorded(observation),
-            Some(Recorded::Asked(question)) => AttemptOutcome::NeedsInput(question),
+            Some(Recorded::Asked(requests)) => AttemptOutcome::NeedsInput(requests),
             // Executions that were under way when the record was cut have no end in it.
             None => AttemptOutcome::Interrupted(
                 turn.cut_by

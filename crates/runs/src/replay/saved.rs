@@ -14,6 +14,7 @@ use ensemble_core::conversation::{
     RunStarted, Start, TurnFinished, TurnStarted,
 };
 use ensemble_core::log::FORMAT;
+use ensemble_core::request::RequestOrigin;
 use ensemble_core::thread::{Iteration, StopReason};
 use ensemble_language::data::{Context, Failure, FailureKind, JsonMap, Usage, output_from_value, parse_object};
 use ensemble_scripts::regular_files;
@@ -251,6 +252,7 @@ fn run_started(mut saved: Saved) -> RunStarted {
         simulated: Vec::new(),
         stubs: saved.stubs,
         responders: saved.responders,
+        caller: RequestOrigin::default(),
         definitions: None,
         forked_from: None,
         trace: None,
@@ -289,6 +291,7 @@ impl Entry {
             exchange: self.stop_reason.map(Iteration::stopped_for).into_iter().collect(),
             reused: false,
             sandboxes: Box::default(),
+            answer: None,
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use ensemble_ide::analysis::findings::Place;
 use ensemble_language::diagnostic::Diagnostic;
-use ensemble_language::yaml::edit::{Applicability, Fix};
 use ensemble_language::loader::load;
 use ensemble_language::source::Source;
+use ensemble_language::yaml::edit::{Applicability, Fix};
 use ensemble_reports::report::graph::{STYLE, svg};
 use serde_json::{Value, json};
 

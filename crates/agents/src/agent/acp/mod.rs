@@ -133,13 +133,15 @@ impl Programs {
     }
 
     /// Ends all programs. None is running when this returns.
-    pub async fn close(&self) {
-        let kept = std::mem::take(&mut *lock(&self.kept));
-        let ending = std::mem::take(&mut *lock(&self.ending));
-        futures_util::future::join_all(kept.into_iter().map(Live::end)).await;
-        for task in ending {
-            let _ended = task.await;
-        }
+    pub fn close<'f>(&'f self) -> BoxFuture<'f, ()> {
+        Box::pin(async move {
+            let kept = std::mem::take(&mut *lock(&self.kept));
+            let ending = std::mem::take(&mut *lock(&self.ending));
+            futures_util::future::join_all(kept.into_iter().map(Live::end)).await;
+            for task in ending {
+                let _ended = task.await;
+            }
+        })
     }
 }
 

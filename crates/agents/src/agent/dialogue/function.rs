@@ -10,7 +10,8 @@ use super::{Admission, NoTools, Tools};
 use crate::agent::BoxFuture;
 use crate::agent::schema::Schema;
 use ensemble_core::thread::{ToolCall, ToolEnd};
-use ensemble_language::data::{Question, Usage};
+use ensemble_core::request::PendingRequest;
+use ensemble_language::data::Usage;
 use ensemble_models::ToolSpec;
 
 /// The error of a function, which goes to the model. `?` converts every error, and `.into()` converts a text.
@@ -112,7 +113,7 @@ impl Tools for Functions {
         }
     }
 
-    fn waits_for(&self) -> Option<Question> {
+    fn waits_for(&self) -> Vec<PendingRequest> {
         self.beside.waits_for()
     }
 

@@ -157,8 +157,9 @@ impl Dialogue {
                 warn: &|warning| progress.warn(warning),
             };
             let results = calling.perform(calls).await;
-            if let Some(question) = tools.waits_for() {
-                return Err(Cause::Waits(Box::new(question)));
+            let requests = tools.waits_for();
+            if !requests.is_empty() {
+                return Err(Cause::Waits(requests));
             }
             let is_last = progress.lock().exchange.exceeded_max_iterations(opening.max_requests);
             progress.change(|exchange| exchange.add_tool_results(results, (self.now)()));

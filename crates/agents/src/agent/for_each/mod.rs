@@ -11,6 +11,7 @@ mod part;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ use self::part::{LatestAttempt, PartObserved, PartRun};
 use super::build_error::BuildError;
 use super::{AttemptOutcome, AttemptResult, BoxFuture, Execution, Notes, Runner};
 use ensemble_core::conversation::{ExecutionEnd, PartEnded};
+use ensemble_core::request::PendingRequest;
 use ensemble_core::runner::{Part, Parts, turn_is_up};
 use ensemble_language::data::{Failure, FailureKind, JsonMap, Usage};
 use ensemble_language::ensemble::{Agent, AgentKind, AtLeast, ForEach, PartFailure, Retry};
@@ -145,15 +147,13 @@ impl<'a> Performing<'a> {
         self.take_over();
         let mut time_is_up = self.from_run.time_is_up.clone();
         let mut futures = PartFutures::new();
-        let mut question = None;
+        let mut waiting: BTreeMap<usize, Vec<PendingRequest>> = BTreeMap::new();
         loop {
             self.stop_what_cannot_matter();
             if self.is_over() {
                 break;
             }
-            if question.is_none() {
-                self.start(&mut futures);
-            }
+            self.start(&mut futures);
             tokio::select! {
                 biased;
                 ended = futures.next() => match ended {
@@ -166,8 +166,8 @@ impl<'a> Performing<'a> {
                                 self.spent = self.spent + usage;
                                 self.note(at, result);
                             }
-                            PartObserved::Waits(asked) => {
-                                question.get_or_insert(asked);
+                            PartObserved::Waits(requests) => {
+                                waiting.insert(at, requests);
                             }
                             PartObserved::Interrupted(cause) => return AttemptOutcome::Interrupted(cause),
                         }
@@ -183,10 +183,10 @@ impl<'a> Performing<'a> {
         for part in std::mem::take(&mut self.running) {
             self.book(&part.notes);
         }
-        match question {
-            Some(question) if !self.is_over() => AttemptOutcome::NeedsInput(question),
-            _ => finished(self.end()),
+        if waiting.is_empty() || self.is_over() {
+            return finished(self.end());
         }
+        AttemptOutcome::NeedsInput(waiting.into_values().flatten().collect())
     }
 
     /// Starts as many parts as may run side by side.

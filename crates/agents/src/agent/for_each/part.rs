@@ -8,9 +8,10 @@ use serde_json::Value;
 use super::ForEachRunner;
 use crate::agent::{AttemptOutcome, AttemptResult, Execution, Notes};
 use ensemble_core::conversation::{ExecutionEnd, Interruption, PartEnded};
+use ensemble_core::request::PendingRequest;
 use ensemble_core::runner::{ExecutionRecords, Part, Parts, no_end_after};
 use ensemble_core::stopwatch::Stopwatch;
-use ensemble_language::data::{Failure, Question, Remaining, Usage, digest};
+use ensemble_language::data::{Failure, Remaining, Usage, digest};
 
 /// The key of an output that asks for executions of other agents.
 const AGENT_REQUESTS: &str = "agent_requests";
@@ -19,8 +20,8 @@ const AGENT_REQUESTS: &str = "agent_requests";
 pub(super) enum PartObserved {
     /// It ended, and has used this.
     Ended(Result<Arc<Value>, Failure>, Usage),
-    /// Nobody can answer this question now.
-    Waits(Question),
+    /// Nobody can answer these requests now.
+    Waits(Vec<PendingRequest>),
     /// The run inside it was interrupted.
     Interrupted(Interruption),
 }
@@ -88,7 +89,7 @@ impl PartRun<'_> {
                 AttemptOutcome::Finished(observation)
                 | AttemptOutcome::Recorded(observation)
                 | AttemptOutcome::Reused(observation) => observation,
-                AttemptOutcome::NeedsInput(question) => return PartObserved::Waits(question),
+                AttemptOutcome::NeedsInput(requests) => return PartObserved::Waits(requests),
                 AttemptOutcome::Interrupted(cause) => return PartObserved::Interrupted(cause),
             };
             let mut observation = observation;
@@ -154,6 +155,7 @@ impl PartRun<'_> {
             thread: thread.cloned().unwrap_or_default(),
             notes: self.notes.clone(),
             stopwatch: self.execution.stopwatch.inside(),
+            origin: self.execution.origin.with_part(self.part.key.clone(), self.part.index),
             part: Some(self.part.clone()),
             ..self.execution.clone()
         }

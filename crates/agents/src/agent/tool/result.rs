@@ -35,10 +35,11 @@ pub(super) fn end_of(observed: AttemptOutcome) -> ToolEnd {
             Ok(output) => ToolEnd::Result(plain(output)),
             Err(failure) => ToolEnd::Error(failure.error),
         },
-        AttemptOutcome::NeedsInput(question) => ToolEnd::Error(format!(
-            "no operator is available to answer the question: {}",
-            question.prompt.trim()
-        )),
+        AttemptOutcome::NeedsInput(requests) => {
+            let question = requests.iter().find(|request| !request.is_permission());
+            let prompt = question.map_or("", |request| request.question.prompt.trim());
+            ToolEnd::Error(format!("no operator is available to answer the question: {prompt}"))
+        }
         AttemptOutcome::Interrupted(_) => ToolEnd::Error("the tool was interrupted".to_owned()),
     }
 }

@@ -302,7 +302,10 @@ impl ConversationState {
 
     fn input_requested(&mut self, event: &InputRequested) {
         if let Some(slot) = self.slot_mut(&event.agent) {
-            slot.progress = OpenExecution::Waiting(event.question.clone());
+            match &mut slot.progress {
+                OpenExecution::Waiting(requests) => requests.push(event.pending_request()),
+                progress => *progress = OpenExecution::Waiting(vec![event.pending_request()]),
+            }
         }
     }
 

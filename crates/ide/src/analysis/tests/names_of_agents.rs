@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use ensemble_language::check::{Around, OutputKeys, ScriptText};
+use ensemble_language::check::{CheckContext, OutputKeys, ScriptText};
 use ensemble_language::condition::{Fields, Type};
 use ensemble_language::diagnostic::Finding;
 use ensemble_language::ensemble::{Agent, Ensemble, Profile};
@@ -22,7 +22,7 @@ struct Beside {
     output: Option<Type>,
 }
 
-impl Around for Beside {
+impl CheckContext for Beside {
     fn configured(&self) -> Option<&[(Arc<str>, Profile)]> {
         None
     }

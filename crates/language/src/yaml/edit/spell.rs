@@ -101,9 +101,9 @@ fn resembles_number(text: &str) -> bool {
     has_digit && text.chars().all(is_part) || bare.is_some_and(is_hexadecimal) || is_date && !text.contains(' ')
 }
 
-/// Spells a key that is a word of the language, such as `on`, as people write it; another key as any string.
+/// Spells a key. `on` is a key of the language that people write without quotes; the others are spelt as any string.
 pub(super) fn spell_key(key: &str, style: Style) -> String {
-    match OLD_WORDS.contains(&key) {
+    match key == "on" {
         true => key.to_owned(),
         false => spell_text(key, style),
     }
@@ -120,7 +120,7 @@ pub fn spell_flow(value: &Value, style: Style) -> String {
         Value::Object(entries) => {
             let entries = entries.iter().map(|(key, value)| {
                 let value = spell_flow(value, Style::Flow);
-                format!("{}: {value}", spell_text(key, Style::Flow))
+                format!("{}: {value}", spell_key(key, Style::Flow))
             });
             format!("{{{}}}", entries.collect::<Vec<_>>().join(", "))
         }

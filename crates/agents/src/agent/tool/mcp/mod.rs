@@ -26,6 +26,7 @@ pub(super) use self::elicitation::Asking;
 use super::result::{Ended, timeout_message};
 use crate::agent::Execution;
 use crate::agent::script::Places;
+use ensemble_core::runner::BoxFuture;
 use ensemble_core::secrets::Secrets;
 use ensemble_core::thread::ToolEnd;
 use ensemble_language::data::JsonMap;
@@ -124,12 +125,14 @@ impl Servers {
 
     /// Closes all connections, and kills child processes that do not end in time. No server is running when this
     /// returns.
-    pub async fn close(&self) {
-        let all: Vec<Arc<Server>> = {
-            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            known.drain().map(|(_, server)| server).collect()
-        };
-        futures_util::future::join_all(all.iter().map(|server| server.close())).await;
+    pub fn close<'f>(&'f self) -> BoxFuture<'f, ()> {
+        Box::pin(async move {
+            let all: Vec<Arc<Server>> = {
+                let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+                known.drain().map(|(_, server)| server).collect()
+            };
+            futures_util::future::join_all(all.iter().map(|server| server.close())).await;
+        })
     }
 }
 
