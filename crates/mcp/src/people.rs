@@ -6,8 +6,8 @@ use ensemble_core::conversation::PermissionDecision;
 use ensemble_core::operator::{OperatorRequest, visible};
 use ensemble_core::request::{AnswerSource, RequestAnswer};
 use ensemble_core::store::RunId;
-use ensemble_runs::{RunError, RunOptions};
 use ensemble_runs::service::RunService;
+use ensemble_runs::{RunError, RunOptions};
 use rmcp::RoleServer;
 use rmcp::model::{
     ClientCapabilities, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema, ProtocolVersion,
@@ -77,7 +77,11 @@ impl RequestForm {
                 let refused = asked.refused.as_ref().map(|why| format!("{}\n", spelt(why)));
                 let prompt = spelt(request.question.prompt.trim());
                 (
-                    format!("{}{} asks: {prompt}", refused.unwrap_or_default(), spelt(&request.address.to_string())),
+                    format!(
+                        "{}{} asks: {prompt}",
+                        refused.unwrap_or_default(),
+                        spelt(&request.address.to_string())
+                    ),
                     "answer",
                     schema,
                 )
@@ -121,9 +125,12 @@ impl RequestForm {
                 .and_then(Value::as_str)
         };
         let answer = match &self.0 {
-            OperatorRequest::Question(asked) => {
-                RequestAnswer::Text(said("answer").or(asked.default.as_deref()).unwrap_or_default().to_owned())
-            }
+            OperatorRequest::Question(asked) => RequestAnswer::Text(
+                said("answer")
+                    .or(asked.default.as_deref())
+                    .unwrap_or_default()
+                    .to_owned(),
+            ),
             OperatorRequest::Permission(_) => {
                 let decision = said("decision").and_then(decision);
                 RequestAnswer::Permission(decision.unwrap_or(PermissionDecision::Denied))

@@ -68,7 +68,11 @@ pub(crate) async fn told(service: &RunService, id: &RunId) -> Result<Told, RunEr
     };
     // Asked or answered while the log was read.
     if service.is_driven_here(id) {
-        let state = if requests.is_empty() { RunState::Running } else { RunState::Waiting };
+        let state = if requests.is_empty() {
+            RunState::Running
+        } else {
+            RunState::Waiting
+        };
         document["status"] = json!(state);
     }
     if !requests.is_empty() {

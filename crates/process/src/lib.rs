@@ -4,6 +4,18 @@
 //! this may stop the conversation, exhaust the memory or outlive the execution. So the three pipes are served
 //! concurrently, the output that is kept is limited, and the process group of the script is killed when the future is
 //! dropped.
+//!
+//! - Each child process has a separate environment (`environment`) and leads a process group (`group`). A watchdog knows the groups
+//!   (`watchdog`): it kills them if the run is killed.
+//! - `grace` ends a group with SIGTERM before SIGKILL, in a separate thread, since a dropped future cannot wait.
+//! - `strays` kills orphans that have left their group: the program is their parent (a subreaper), and each process has a mark in its
+//!   environment.
+//! - `confine` is the sandbox of a child process. The program starts itself as a supervisor, which starts itself once more; the second
+//!   process applies limits, Landlock and seccomp, and becomes the command. So no code runs between `fork` and `exec`. The supervisor
+//!   gives up the right to send signals to the outside, so that one call kills all processes below it, faster than they can multiply.
+//! - `service` is a process that lives longer than an execution. `room` limits how many child processes and connections there are.
+//!
+//! Invariant: dropping the future of [`run`] leaves no process behind.
 
 #![expect(
     clippy::disallowed_methods,

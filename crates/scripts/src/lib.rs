@@ -26,7 +26,7 @@
 //! evaluated on the thread that asks for it, within narrow limits (1,000 operations, small values, a small stack). A script that needs more
 //! starts again on a worker thread with a large stack, and the thread is kept for the next script. This is possible because a script has no
 //! effects. Only the variables that the text names are converted. Templates that repeat or build something, and schemas with references or
-//! patterns, use the same threads (`sandbox/apart.rs`), so that a signal or a time limit is heard while they compute. A job has a limit of
+//! patterns, use the same threads (`apart.rs`), so that a signal or a time limit is heard while they compute. A job has a limit of
 //! memory; a thread whose job wants too much at once never continues (`ensemble-memory`), and is replaced.
 //!
 //! Invariant: a script has no access to files, the network or a clock, it stops at a limit or on request, and it gives the same value on

@@ -17,9 +17,9 @@ use tokio::runtime::Handle;
 use crate::briefs::Briefs;
 use crate::conversations::Conversations;
 use crate::follow::Watched;
-use crate::guard::Guard;
 use crate::reply::Failure;
-use crate::token::Token;
+use ensemble_wire::guard::Guard;
+use ensemble_wire::token::Token;
 
 /// Most runs whose fold is kept while nobody looks at them.
 const KEPT: usize = 8;

@@ -17,10 +17,9 @@ use hyper::{Response, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use crate::guard::Refusal;
+use ensemble_wire::connections::Body;
+use ensemble_wire::guard::Refusal;
 
-/// The body of a response.
-pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
 /// A response.
 pub(crate) type Reply = Response<Body>;
 

@@ -185,7 +185,10 @@ impl Session {
         let mut requests = std::collections::BTreeMap::new();
         for wanted in self.service().open_requests(id).into_iter().map(RequestForm) {
             if let Ok(form) = wanted.form() {
-                requests.insert(wanted.key().to_owned(), InputRequest::Elicitation(ElicitRequest::new(form)));
+                requests.insert(
+                    wanted.key().to_owned(),
+                    InputRequest::Elicitation(ElicitRequest::new(form)),
+                );
             }
         }
         // A client can name each run of the folder anyway, so the state need not be signed.

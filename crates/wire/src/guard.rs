@@ -7,8 +7,9 @@ use hyper::{Method, StatusCode};
 
 use crate::token::Token;
 
-/// Decides whether a request is answered.
-pub(crate) struct Guard {
+/// The check of requests: the name of the server, the page, and the token.
+#[derive(Debug)]
+pub struct Guard {
     token: Token,
     /// The values of `Host` under which the server is called: others mean that a name of somebody else leads here.
     hosts: [String; 3],
@@ -16,12 +17,15 @@ pub(crate) struct Guard {
     cookie: String,
 }
 
-/// Why a request is not answered.
+/// The refusal of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Refusal {
-    pub(crate) status: StatusCode,
-    pub(crate) code: &'static str,
-    pub(crate) message: &'static str,
+pub struct Refusal {
+    /// The status of the response.
+    pub status: StatusCode,
+    /// A word for programs.
+    pub code: &'static str,
+    /// A sentence for people.
+    pub message: &'static str,
 }
 
 const WRONG_HOST: Refusal = Refusal {
@@ -37,11 +41,12 @@ const WRONG_ORIGIN: Refusal = Refusal {
 const NO_TOKEN: Refusal = Refusal {
     status: StatusCode::UNAUTHORIZED,
     code: "no_token",
-    message: "open the address that the program has printed: it contains the token",
+    message: "the token is missing or wrong: use the address or the token that the program has printed",
 };
 
 impl Guard {
-    pub(crate) fn new(token: Token, port: u16) -> Self {
+    /// Creates the check for a server on a port of this machine.
+    pub fn new(token: Token, port: u16) -> Self {
         Self {
             token,
             hosts: ["127.0.0.1", "localhost", "[::1]"].map(|host| format!("{host}:{port}")),
@@ -50,15 +55,26 @@ impl Guard {
     }
 
     /// Refuses a request under another name, which a page of somebody else could send here by its own domain.
-    pub(crate) fn check_host(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+    pub fn check_host(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         let host = text(headers, &HOST).ok_or(WRONG_HOST)?;
         let is_own = self.hosts.iter().any(|own| own.eq_ignore_ascii_case(host));
         if is_own { Ok(()) } else { Err(WRONG_HOST) }
     }
 
+    /// Refuses a request without the token in its header.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub fn check_bearer(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+        match self.bears_token(headers) {
+            true => Ok(()),
+            false => Err(NO_TOKEN),
+        }
+    }
+
     /// Refuses what another page sends, and what has no token. What changes something and has its token from a cookie must
     /// come from the page itself.
-    pub(crate) fn check_client(&self, method: &Method, headers: &HeaderMap) -> Result<(), Refusal> {
+    pub fn check_client(&self, method: &Method, headers: &HeaderMap) -> Result<(), Refusal> {
         self.check_page(headers)?;
         if self.bears_token(headers) {
             return Ok(());
@@ -73,7 +89,7 @@ impl Guard {
     }
 
     /// Refuses what another page sends.
-    pub(crate) fn check_page(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+    pub fn check_page(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         let site = headers.get(HeaderName::from_static("sec-fetch-site"));
         if site.is_some_and(|site| site != "same-origin" && site != "none") {
             return Err(WRONG_ORIGIN);
@@ -89,8 +105,8 @@ impl Guard {
     }
 
     /// The cookie for whoever knows the token. No script reads it, and no other site sends it.
-    pub(crate) fn cookie_for(&self, token: &str) -> Result<String, Refusal> {
-        match self.token.is(token) {
+    pub fn cookie_for(&self, token: &str) -> Result<String, Refusal> {
+        match self.token.matches(token) {
             true => Ok(format!("{}={token}; Path=/; HttpOnly; SameSite=Strict", self.cookie)),
             false => Err(NO_TOKEN),
         }
@@ -98,7 +114,7 @@ impl Guard {
 
     fn bears_token(&self, headers: &HeaderMap) -> bool {
         let given = text(headers, &AUTHORIZATION).and_then(|value| value.split_once(' '));
-        given.is_some_and(|(scheme, token)| scheme.eq_ignore_ascii_case("bearer") && self.token.is(token.trim()))
+        given.is_some_and(|(scheme, token)| scheme.eq_ignore_ascii_case("bearer") && self.token.matches(token.trim()))
     }
 
     fn has_cookie(&self, headers: &HeaderMap) -> bool {
@@ -106,7 +122,7 @@ impl Guard {
         let mut pairs = cookies
             .flat_map(|cookies| cookies.split(';'))
             .filter_map(|pair| pair.trim().split_once('='));
-        pairs.any(|(name, value)| name == self.cookie && self.token.is(value))
+        pairs.any(|(name, value)| name == self.cookie && self.token.matches(value))
     }
 }
 

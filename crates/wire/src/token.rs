@@ -13,7 +13,7 @@ pub struct Token(String);
 const FEWEST: usize = 16;
 
 impl Token {
-    /// 256 random bits from the operating system.
+    /// Creates a token of 256 random bits from the operating system.
     ///
     /// # Errors
     /// The operating system has none.
@@ -23,7 +23,7 @@ impl Token {
         Ok(Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
     }
 
-    /// This text.
+    /// Makes a token of a text that cookies and headers may contain.
     ///
     /// # Errors
     /// It has fewer than 16 characters, or others than ASCII letters, digits, `-` and `_`. The error says so.
@@ -38,13 +38,24 @@ impl Token {
         }
     }
 
-    /// The text.
+    /// Makes a token of a text that headers may contain.
+    ///
+    /// # Errors
+    /// It has fewer than 16 characters, or others than visible ASCII. The error says so.
+    pub fn for_header(text: &str) -> Result<Self, &'static str> {
+        if text.len() >= FEWEST && text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Ok(Self(text.to_owned()));
+        }
+        Err("at least 16 visible ASCII characters are needed")
+    }
+
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Is it this one? The time that the answer takes tells nothing of the token.
-    pub(crate) fn is(&self, given: &str) -> bool {
+    /// Returns whether this is the token. The time that the answer takes tells nothing of the token.
+    pub fn matches(&self, given: &str) -> bool {
         let (own, given) = (self.0.as_bytes(), given.as_bytes());
         let differences = own.iter().zip(given).fold(0, |sum, (one, other)| sum | (one ^ other));
         own.len() == given.len() && differences == 0
@@ -65,7 +76,7 @@ mod tests {
     #[test]
     fn a_token_is_only_itself() {
         let token = Token::given("abcdefghijklmnop").expect("it is long enough");
-        assert!(token.is("abcdefghijklmnop"));
+        assert!(token.matches("abcdefghijklmnop"));
         for other in [
             "",
             "abcdefghijklmno",
@@ -73,7 +84,7 @@ mod tests {
             "abcdefghijklmnoP",
             "bbcdefghijklmnop",
         ] {
-            assert!(!token.is(other), "{other}");
+            assert!(!token.matches(other), "{other}");
         }
         assert!(Token::given("short").is_err() && Token::given("abcdefghijklmno;p").is_err());
         let (one, other) = (Token::random().expect("random"), Token::random().expect("random"));
