@@ -29,6 +29,7 @@ pub mod ensemble;
 pub mod fix;
 pub mod loader;
 pub mod mending;
+pub mod names;
 pub mod past;
 pub mod plan;
 #[cfg(any(test, feature = "random-ensembles"))]
@@ -36,3 +37,4 @@ pub mod random_ensembles;
 pub mod shown;
 pub mod source;
 pub mod template;
+pub mod vocabulary;

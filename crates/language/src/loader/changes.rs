@@ -7,8 +7,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::document::{Content, Document, Entry, Node};
-use super::words::is_extension;
 use crate::definition::{Definition, Difference, ExternalDefinitions, Part, PartKind};
+use crate::vocabulary::is_extension;
 
 /// The keys of a profile that do not change what a model replies.
 const KEYS_OF_COST: [&str; 3] = ["cost", "rate_limit", "prompt_cache"];
@@ -281,7 +281,11 @@ impl TextReader<'_> {
             return;
         }
         let agents = get(self.root, "agents").and_then(Node::items).unwrap_or_default();
-        let is_meant = |agent: &&Arc<Node>| get(agent, "name").and_then(Node::text).is_some_and(|own| **own == *name);
+        let is_meant = |agent: &&Arc<Node>| {
+            get(agent, "name")
+                .and_then(Node::text)
+                .is_some_and(|own| **own == *name)
+        };
         if let Some(agent) = agents.iter().find(is_meant) {
             self.definition.add(part, &spelled_without_description(agent));
             self.add_used(agent);
@@ -364,7 +368,10 @@ mod tests {
             (OLD.replace("name: a,", "name: d,"), "added: d; removed: a"),
             (OLD.replace("[ho]", "[hu]"), "changed: b"),
             (
-                OLD.replace("replies: [ho]", "replies: [ho], cost: {input_per_million: 1, output_per_million: 1}"),
+                OLD.replace(
+                    "replies: [ho]",
+                    "replies: [ho], cost: {input_per_million: 1, output_per_million: 1}",
+                ),
                 "no change that affects a run",
             ),
             (
@@ -380,7 +387,10 @@ mod tests {
             assert_eq!(against_old(&new), expected, "{new}");
         }
         let changed = compared(OLD, &OLD.replace("[ho]", "[hu]"));
-        assert_eq!(changed.sentences().collect::<Vec<_>>(), ["`b`: model profile `m` has changed"]);
+        assert_eq!(
+            changed.sentences().collect::<Vec<_>>(),
+            ["`b`: model profile `m` has changed"]
+        );
     }
 
     #[test]
@@ -397,7 +407,10 @@ mod tests {
             (
                 "[hi]",
                 "[ho]",
-                &["`pay`: model profile `m` has changed", "`clerk`: model profile `m` has changed"],
+                &[
+                    "`pay`: model profile `m` has changed",
+                    "`clerk`: model profile `m` has changed",
+                ],
             ),
         ];
         for (old, new, expected) in table {

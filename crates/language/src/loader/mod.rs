@@ -23,6 +23,7 @@ mod defaults;
 pub mod document;
 mod edits;
 pub mod explain;
+mod fields;
 mod findings;
 mod json;
 mod map;
@@ -33,7 +34,6 @@ mod rewrite;
 mod scalar;
 pub mod schema;
 mod syntax;
-mod test_words;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -56,9 +56,10 @@ pub use findings::MAX_FINDINGS;
 pub use rewrite::flow;
 pub(crate) use rewrite::{block_header, end_of, json, rewrite as rewritten};
 
+use crate::vocabulary::Section;
 use document::Content;
 use findings::Findings;
-use words::{Section, meant_key};
+use words::meant_key;
 
 /// The label of the place that names another file.
 const NAMED: &str = "it is named here";

@@ -41,10 +41,7 @@ pub(super) fn mend(node: &Node, route: &Route, expected: &str) -> Option<Mend> {
     if is_number && (expected.contains("integer") || expected.contains("number")) {
         return Some(Mend::certain("remove the quotes", Change::Yaml(place, bare.to_owned())));
     }
-    let is_name = bare.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && bare
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'));
+    let is_name = crate::names::is_name(bare);
     let is_list = ["a list of agent names", "a list of tool names", "a list of names"]
         .iter()
         .any(|list| expected.starts_with(list));

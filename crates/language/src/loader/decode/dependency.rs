@@ -10,10 +10,11 @@ use crate::ensemble::{Declared, Dependency, Ending, WaitFor};
 use crate::fix::{Change, Mend};
 use crate::loader::codes;
 use crate::loader::document::{Content, ScalarValue};
+use crate::loader::fields::Fields;
 use crate::loader::findings::Findings;
-use crate::loader::reader::{Cursor, Fields, count, flag, name, word, wrong_type};
-use crate::loader::words::Section;
+use crate::loader::reader::{Cursor, count, flag, name, word, wrong_type};
 use crate::source::{At, Span};
+use crate::vocabulary::Section;
 
 /// Reads both lists of an agent.
 pub(super) fn all(fields: &Fields<'_>, names: &Names<'_>, findings: &mut Findings) -> Option<Vec<Dependency>> {
