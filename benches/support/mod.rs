@@ -14,7 +14,7 @@ use chrono::{DateTime, Utc};
 use ensemble_core::conversation::{ConversationState, Event, RunStarted};
 use ensemble_core::executor::{Clock, Executor};
 use ensemble_core::log::FORMAT;
-use ensemble_core::runner::{BoxFuture, Execution, Observed, Runner};
+use ensemble_core::runner::{AttemptOutcome, BoxFuture, Execution, Runner};
 use ensemble_core::store::Durability;
 use ensemble_language::check::check;
 use ensemble_language::data::{Context, JsonMap};
@@ -41,8 +41,8 @@ pub(crate) fn plan(text: &str) -> Arc<Plan> {
 pub(crate) struct Says<F>(pub F);
 
 impl<F: Fn(&Execution) -> JsonMap + Send + Sync> Runner for Says<F> {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
-        Box::pin(async move { Observed::success((self.0)(&execution)) })
+    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
+        Box::pin(async move { AttemptOutcome::success((self.0)(&execution)) })
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use ensemble_language::check::{Around, OutputKeys};
+use ensemble_language::check::{CheckContext, OutputKeys};
 use ensemble_language::diagnostic::Finding;
 use ensemble_language::ensemble::{Agent, Ensemble, Profile};
 use ensemble_language::loader::load;
@@ -18,7 +18,7 @@ use lsp_types::{Position, Range, TextDocumentContentChangeEvent};
 
 struct Beside;
 
-impl Around for Beside {
+impl CheckContext for Beside {
     fn configured(&self) -> Option<&[(Arc<str>, Profile)]> {
         None
     }

@@ -6,13 +6,13 @@ use super::exit;
 use super::runs::opened;
 use super::runtime::block_on;
 use super::surroundings::Surroundings;
-use ensemble_agents::model::Profiles;
 use ensemble_history::AgentTotals;
 use ensemble_language::ensemble::{Agent, AgentKind};
 use ensemble_language::loader::{Side, changes};
+use ensemble_models::Profiles;
 use ensemble_reports::report::story::{Estimate, Known, estimate as told, estimate_document};
-use ensemble_runs::{EnsembleRef, Prepared};
 use ensemble_runs::prepare::profiles;
+use ensemble_runs::{EnsembleRef, Prepared};
 
 /// `ensemble estimate`.
 pub(super) fn estimate(args: &EstimateArgs, surroundings: &Surroundings) -> Result<u8, CliError> {

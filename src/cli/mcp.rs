@@ -41,7 +41,12 @@ pub(super) fn mcp(args: &McpArgs, surroundings: &Surroundings) -> Result<u8, Cli
                 if surroundings.streams.in_is_terminal {
                     surroundings.print_err("waiting for an MCP client on standard input; Ctrl-C ends\n");
                 }
-                let served = stdio::serve(tokio::io::stdin(), surroundings.streams.frames_async(), services).await;
+                let served = stdio::serve(
+                    Box::new(tokio::io::stdin()),
+                    Box::new(surroundings.streams.frames_async()),
+                    services,
+                )
+                .await;
                 served.map_err(|why| {
                     CliError::Internal(format!("standard input is not the Model Context Protocol: {why}"))
                 })

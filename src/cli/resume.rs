@@ -28,6 +28,7 @@ pub(super) fn resume(args: &ResumeArgs, surroundings: &Surroundings) -> Result<u
             return drive(fork.ready, QueuedMessages::default(), ending).await;
         }
         let held = runs.hold(args.run.as_deref()).await?;
+        held.check_answers(&mut options).await?;
         let recorded = held.recorded();
         if recorded.journal.is_torn {
             warn_incomplete_record(recorded.run.folder(), surroundings);
@@ -41,6 +42,7 @@ pub(super) fn resume(args: &ResumeArgs, surroundings: &Surroundings) -> Result<u
         if !args.showing.quiet {
             note_changes(recorded, "resume", surroundings);
         }
+        let ending = ending.with_unused_answers_refused();
         drive(held.resume(options)?, QueuedMessages::default(), ending).await
     })
 }

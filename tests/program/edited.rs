@@ -266,7 +266,11 @@ fn a_change_behind_an_agent_is_named_and_is_never_reused() {
     let first = id(&workspace.run(["run", "pay.yaml", "--output", "json"]).expect_code(0));
     let fork = ["fork", &first, "--at-turn", "0", "--ensemble", "pay.yaml"];
     let same = workspace.run(fork).expect_code(0);
-    assert!(same.stderr.contains("pay.yaml: no change that affects a run\n"), "{}", same.stderr);
+    assert!(
+        same.stderr.contains("pay.yaml: no change that affects a run\n"),
+        "{}",
+        same.stderr
+    );
     workspace.write("pay.yaml", PAY.replace("Takes money", "Takes all"));
     let tool = workspace.run(fork).expect_code(0);
     let expected = "pay.yaml: changed: pay\n  `pay`: tool `charge` has changed\n";

@@ -83,7 +83,7 @@ fn the_lowest_rooms_depend_on_no_higher_room() {
         .into_iter()
         .map(|krate| (krate.package.clone(), krate.dependencies()))
         .collect();
-    assert_eq!(dependencies["ensemble-language"], [""; 0]);
+    assert_eq!(dependencies["ensemble-language"], ["ensemble-schema"]);
     assert_eq!(dependencies["ensemble-core"], ["ensemble-language"]);
 }
 

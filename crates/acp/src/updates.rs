@@ -8,7 +8,9 @@ use std::sync::Arc;
 use ensemble_core::conversation::{Event, ExecutionEnd, Record};
 use ensemble_core::store::RunId;
 use ensemble_core::thread::ToolEnd;
-use ensemble_language::ensemble::{AgentKind, Ensemble};
+use ensemble_history::answer::{is_person, speakers};
+use ensemble_history::output_text;
+use ensemble_language::ensemble::Ensemble;
 use ensemble_runs::{LivePiece, Piece};
 use serde_json::Value;
 

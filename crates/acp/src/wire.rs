@@ -97,7 +97,7 @@ impl Wire {
 }
 
 /// Reads messages on a thread of its own; what is not JSON is an error.
-pub(crate) fn read(input: impl Read + Send + 'static) -> mpsc::Receiver<Result<Value, String>> {
+pub(crate) fn read(input: Box<dyn Read + Send>) -> mpsc::Receiver<Result<Value, String>> {
     let (sender, received) = mpsc::channel(64);
     std::thread::spawn(move || {
         let mut input = BufReader::new(input);
@@ -119,7 +119,7 @@ pub(crate) fn read(input: impl Read + Send + 'static) -> mpsc::Receiver<Result<V
 }
 
 /// Writes messages on a thread of its own. The receiver is told when all is written.
-pub(crate) fn write(mut output: impl Write + Send + 'static) -> (Wire, oneshot::Receiver<()>) {
+pub(crate) fn write(mut output: Box<dyn Write + Send>) -> (Wire, oneshot::Receiver<()>) {
     let (out, mut messages) = mpsc::channel::<Value>(WAITING);
     let (done, is_done) = oneshot::channel();
     std::thread::spawn(move || {

@@ -17,7 +17,3 @@
 #![doc = concat!("```\n", include_str!("../examples/run_a_script.rs"), "```")]
 
 pub mod agent;
-pub mod model;
-pub mod regular;
-pub mod room;
-pub mod sandbox;

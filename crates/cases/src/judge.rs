@@ -414,7 +414,7 @@ impl Judge<'_> {
 
     fn most_turns(&self) -> Option<Failure> {
         let most = self.expect.most_turns?;
-        let actual = self.state().turn_count();
+        let actual = self.state().finished_turns();
         (actual > most).then(|| {
             Failure::differs(
                 self.place("most_turns"),

@@ -7,8 +7,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ensemble_core::conversation::{CompletionReason, Event, Interruption, Record};
-use ensemble_core::runner::{Observation, Observed};
-use ensemble_language::data::{Context, Question};
+use ensemble_core::request::PendingRequest;
+use ensemble_core::runner::{AttemptOutcome, AttemptResult};
+use ensemble_language::data::Context;
 use ensemble_runs::Runs;
 use ensemble_runs::project::read_source;
 use ensemble_runs::replay::SavedRecords;
@@ -29,8 +30,8 @@ pub struct Recorded {
     pub turns: Vec<Vec<Arc<str>>>,
     /// How it ended.
     pub outcome: CompletionReason,
-    ended: HashMap<Executed, Observation>,
-    questions: HashMap<Executed, Question>,
+    ended: HashMap<Executed, AttemptResult>,
+    questions: HashMap<Executed, Vec<PendingRequest>>,
 }
 
 /// Reads a record: the folder or the journal of a run or an exported result, relative to `folder`, or the id of a run.
@@ -82,11 +83,15 @@ impl Recorded {
                 Event::Interrupted(Interruption::Cancelled { .. }) => return Err("the run was cancelled".to_owned()),
                 Event::TurnStarted(turn) => turns.push(turn.starts.iter().map(|start| start.agent.clone()).collect()),
                 Event::ExecutionFinished(end) => {
-                    let result = Observation::from_record(end.clone()).without_exchange();
+                    let result = AttemptResult::from_record(end.clone()).without_exchange();
                     ended.insert((end.agent.clone(), end.execution), result);
                 }
                 Event::InputRequested(asked) => {
-                    questions.insert((asked.agent.clone(), asked.execution), asked.question.clone());
+                    let asker = (asked.agent.clone(), asked.execution);
+                    questions
+                        .entry(asker)
+                        .or_insert_with(Vec::new)
+                        .push(asked.pending_request());
                 }
                 Event::RunEnded(ended) => outcome = Some(ended.completion_reason),
                 _ => {}
@@ -118,12 +123,12 @@ impl Recorded {
     }
 
     /// What the execution came to; `None`: there is no such execution.
-    pub(crate) fn observed(&self, agent: &Arc<str>, execution: u32) -> Option<Observed> {
+    pub(crate) fn observed(&self, agent: &Arc<str>, execution: u32) -> Option<AttemptOutcome> {
         let executed = (agent.clone(), execution);
         let Some(ended) = self.ended.get(&executed) else {
-            return self.questions.get(&executed).cloned().map(Observed::NeedsInput);
+            return self.questions.get(&executed).cloned().map(AttemptOutcome::NeedsInput);
         };
         // The end of an execution after all its attempts: no other attempt follows.
-        Some(Observed::Recorded(ended.clone()))
+        Some(AttemptOutcome::Recorded(ended.clone()))
     }
 }

@@ -15,8 +15,8 @@ use ensemble_language::cases::{Case, Expect, Gives, Stub, Stubs, TestFile};
 use ensemble_language::condition::{Condition, Expression, Place, Wish, Wished};
 use ensemble_language::data::{Failure, FailureKind, JsonMap};
 use ensemble_language::ensemble::{Agent, AgentKind, Items};
-use ensemble_language::loader::flow;
 use ensemble_language::plan::Plan;
+use ensemble_language::yaml::edit::{Style, spell_flow, spell_text};
 use serde_json::{Value, json};
 
 use crate::coverage::{Gap, Reached};
@@ -368,18 +368,22 @@ fn one_or_all<T: PartialEq>(all: &[T]) -> Option<&T> {
 /// The case as an item of `cases`, each line after `indent` spaces.
 pub fn yaml(case: &Case, indent: usize) -> String {
     let margin = " ".repeat(indent);
-    let mut text = format!("{margin}- name: {}\n", flow(&json!(case.name)));
+    let mut text = format!("{margin}- name: {}\n", spell_text(&case.name, Style::Block));
     let mut line = |text_: String| text.push_str(&format!("{margin}  {text_}\n"));
     if let Some(input) = &case.input {
-        line(format!("input: {}", flow(&json!(input))));
+        line(format!("input: {}", spell_text(input, Style::Block)));
     }
     if !case.inputs.is_empty() {
-        line(format!("inputs: {}", flow(&json!(case.inputs))));
+        line(format!("inputs: {}", spell_flow(&json!(case.inputs), Style::Block)));
     }
     if !case.answers.is_empty() {
         line("answers:".to_owned());
         for (agent, answer) in &case.answers {
-            line(format!("  {}: {}", flow(&json!(agent)), flow(answer)));
+            line(format!(
+                "  {}: {}",
+                spell_text(agent, Style::Block),
+                spell_flow(answer, Style::Block)
+            ));
         }
     }
     if !case.stubs.is_empty() {
@@ -389,7 +393,11 @@ pub fn yaml(case: &Case, indent: usize) -> String {
                 Stubs::Always(stub) => stub_json(stub),
                 Stubs::Each(each) => each.iter().map(stub_json).collect(),
             };
-            line(format!("  {}: {}", flow(&json!(agent)), flow(&stubs)));
+            line(format!(
+                "  {}: {}",
+                spell_text(agent, Style::Block),
+                spell_flow(&stubs, Style::Block)
+            ));
         }
     }
     line("expect:".to_owned());
@@ -401,7 +409,7 @@ pub fn yaml(case: &Case, indent: usize) -> String {
         several => json!(several),
     };
     let turns: Value = case.expect.turns.iter().flatten().map(spelt).collect();
-    line(format!("  turns: {}", flow(&turns)));
+    line(format!("  turns: {}", spell_flow(&turns, Style::Block)));
     text
 }
 

@@ -62,7 +62,7 @@ impl Actual<'_> {
             "result" => projected(written, &self.judge.actual_result()),
             "not_run" => filled(written, self.not_run(written)),
             "warnings" => Some(self.warnings(written)),
-            "most_turns" => Some(self.most(written, self.judge.state().turn_count().into())),
+            "most_turns" => Some(self.most(written, self.judge.state().finished_turns().into())),
             "most_cost" => {
                 let cost = self.judge.state().usage_until_now().cost.unwrap_or_default();
                 let is_met = self.expect.most_cost.is_none_or(|most| cost <= most);

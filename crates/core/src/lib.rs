@@ -25,6 +25,7 @@ pub mod operator;
 pub mod random_conversations;
 pub mod records;
 pub mod reporter;
+pub mod request;
 pub mod resolver;
 pub mod runner;
 pub mod secrets;

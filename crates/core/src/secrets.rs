@@ -22,7 +22,8 @@ pub const STRUCK_OUT: &str = "[secret]";
 
 /// The keys of an event whose values are texts and data of agents, models, tools and people. The others are names and
 /// numbers by which events belong together.
-const FREE: [&str; 20] = [
+const FREE: [&str; 21] = [
+    "answer",
     "input",
     "context",
     "inputs",

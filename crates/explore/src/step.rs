@@ -13,6 +13,7 @@ use ensemble_core::conversation::{
     AGENT_REQUESTS, ConversationState, Event, ExecutionEnd, ExecutionFinished, InputRequested, Record, RunEnded,
     RunStarted, Start, TurnStarted,
 };
+use ensemble_core::request::{RequestAddress, RequestDigest, RequestOrigin};
 use ensemble_core::resolver::{Decision, decide_by};
 use ensemble_language::data::{Context, Failure, FailureKind, Question, Usage};
 use ensemble_language::ensemble::{Agent, AgentKind, Responses};
@@ -57,6 +58,7 @@ impl Position {
                 responders: Default::default(),
                 definitions: None,
                 forked_from: None,
+            caller: RequestOrigin::default(),
                 trace: None,
                 program: String::new(),
             })),
@@ -168,12 +170,10 @@ fn result_event(turn: u32, start: &Start, ran: &ExploredExecution, tokens: Optio
             turn,
             agent: start.agent.clone(),
             execution: start.execution,
-            question: Question {
-                prompt: String::new(),
-                choices: Vec::new(),
-                asked_by: None,
-                permission: None,
-            },
+            question: Question::new("", Vec::new()),
+            address: RequestAddress::default(),
+            digest: RequestDigest::default(),
+            inner_execution: None,
         });
     }
     let output = match &ran.requests {
@@ -199,6 +199,7 @@ fn result_event(turn: u32, start: &Start, ran: &ExploredExecution, tokens: Optio
         exchange: Vec::new(),
         reused: false,
         sandboxes: Box::default(),
+        answer: None,
     })
 }
 

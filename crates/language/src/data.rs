@@ -52,11 +52,42 @@ impl FromIterator<(Arc<str>, Arc<Value>)> for Context {
     }
 }
 
+/// The key of an output for a text, and for every other value that is no object.
+pub const RESPONSE: &str = "response";
+
+/// Returns the output for a value: the object itself, or the value under [`RESPONSE`].
+pub fn output_from_value(value: Value) -> JsonMap {
+    match value {
+        Value::Object(output) => output,
+        other => JsonMap::from_iter([(RESPONSE.to_owned(), other)]),
+    }
+}
+
+/// Returns the output for a text: the JSON object that is the whole text, or the text without its last newline under
+/// [`RESPONSE`].
+pub fn output_from_text(text: &str) -> JsonMap {
+    parse_object(text).unwrap_or_else(|| output_from_value(without_last_newline(text).into()))
+}
+
+/// Parses the JSON object that is the whole text.
+pub fn parse_object(text: &str) -> Option<JsonMap> {
+    let text = text.trim();
+    (text.starts_with('{')).then(|| serde_json::from_str(text).ok())?
+}
+
+/// Returns the text without its last newline.
+pub fn without_last_newline(text: &str) -> &str {
+    match text.strip_suffix('\n') {
+        Some(text) => text.strip_suffix('\r').unwrap_or(text),
+        None => text,
+    }
+}
+
 /// An output as text: its `response` if it has one, otherwise JSON.
 pub fn output_text(output: &Value) -> String {
     match output {
         Value::String(text) => text.clone(),
-        Value::Object(map) => match map.get("response") {
+        Value::Object(map) => match map.get(RESPONSE) {
             Some(response) => output_text(response),
             None => output.to_string(),
         },
@@ -88,6 +119,22 @@ pub struct Question {
     /// If a person shall decide whether a tool may be called: the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permission: Option<Box<WantedPermission>>,
+    /// The schema of the answer, as the output of the agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Box<Value>>,
+}
+
+impl Question {
+    /// Creates a question with choices; without choices, any answer is allowed.
+    pub fn new(prompt: impl Into<String>, choices: Vec<String>) -> Self {
+        Self {
+            prompt: prompt.into(),
+            choices,
+            asked_by: None,
+            permission: None,
+            output_schema: None,
+        }
+    }
 }
 
 /// A tool call that somebody must permit.

@@ -154,7 +154,8 @@ impl Definition {
     /// Adds the parts of another definition, which replace equal parts.
     pub fn extend(&mut self, other: &Self) {
         let parts = other.0.iter();
-        self.0.extend(parts.map(|(part, digest)| (part.clone(), digest.clone())));
+        self.0
+            .extend(parts.map(|(part, digest)| (part.clone(), digest.clone())));
     }
 
     /// Returns whether there are no parts.
@@ -172,9 +173,8 @@ impl Definition {
     pub fn differing_parts(&self, other: &Self) -> Vec<Part> {
         let parts: BTreeSet<&Part> = self.0.keys().chain(other.0.keys()).collect();
         let differing = parts.into_iter().filter(|part| self.0.get(*part) != other.0.get(*part));
-        let is_on_one_side = |part: &Part| {
-            part.kind != PartKind::Key && (self.0.contains_key(part) != other.0.contains_key(part))
-        };
+        let is_on_one_side =
+            |part: &Part| part.kind != PartKind::Key && (self.0.contains_key(part) != other.0.contains_key(part));
         let (one_sided, both): (Vec<Part>, Vec<Part>) = differing.cloned().partition(is_on_one_side);
         if both.is_empty() { one_sided } else { both }
     }
@@ -206,8 +206,15 @@ mod tests {
         let one = definition(&[(PartKind::Key, "script", "a.sh"), (PartKind::Script, "a.sh", "1")]);
         let other = definition(&[(PartKind::Key, "script", "b.sh"), (PartKind::Script, "b.sh", "1")]);
         assert_eq!(one.differing_parts(&other), [Part::new(PartKind::Key, "script")]);
-        let moved = definition(&[(PartKind::Key, "script", "a.sh"), (PartKind::Script, "scripts/a.sh", "1")]);
-        let names = one.differing_parts(&moved).iter().map(ToString::to_string).collect::<Vec<_>>();
+        let moved = definition(&[
+            (PartKind::Key, "script", "a.sh"),
+            (PartKind::Script, "scripts/a.sh", "1"),
+        ]);
+        let names = one
+            .differing_parts(&moved)
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>();
         assert_eq!(names, ["script `a.sh`", "script `scripts/a.sh`"]);
         assert!(one.differing_parts(&one).is_empty());
     }

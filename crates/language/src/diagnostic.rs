@@ -4,8 +4,8 @@
 //!
 //! Invariant: codes are stable; a code keeps its meaning.
 
-use crate::fix::{Applicability, Change, Fix, Mend};
 use crate::source::{At, Source, Span};
+use crate::yaml::edit::{Applicability, Fix, RouteEdit, RouteFix};
 
 /// The severity of a finding. Ordered: errors first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
@@ -56,7 +56,7 @@ pub struct Finding {
     /// The help: what to do.
     pub help: Option<String>,
     /// A fix, if a right edit is known.
-    pub fix: Option<Mend>,
+    pub fix: Option<RouteFix>,
 }
 
 /// Another place that explains a finding.
@@ -136,22 +136,22 @@ impl Finding {
 
     /// Adds a fix.
     #[must_use]
-    pub fn mend(mut self, mend: Mend) -> Self {
-        self.fix = Some(mend);
+    pub fn with_fix(mut self, fix: RouteFix) -> Self {
+        self.fix = Some(fix);
         self
     }
 
     /// Suggests a word of the language in place of the key or the value: safe if it is the only one that is near.
     #[must_use]
     pub fn meant(self, near: &Near<'_>) -> Self {
-        let change = Change::Text(self.at.clone(), near.word.to_owned());
+        let change = RouteEdit::WriteText(self.at.clone(), near.word.to_owned());
         self.suggest(near.word, Applicability::safe_if(near.is_only), change)
     }
 
     /// Suggests another name that somebody chose, in place of the only occurrence of this one.
     #[must_use]
     pub fn meant_name(self, written: &str, near: &str) -> Self {
-        let change = Change::Word(self.at.clone(), written.to_owned(), near.to_owned());
+        let change = RouteEdit::ReplaceWord(self.at.clone(), written.to_owned(), near.to_owned());
         self.suggest(near, Applicability::Unsafe, change)
     }
 
@@ -169,16 +169,19 @@ impl Finding {
     pub(crate) fn meant_choice(self, written: &str, choices: &[String]) -> Self {
         match did_you_mean(written, choices.iter().map(String::as_str)) {
             Some(near) => {
-                let change = Change::Text(self.at.clone(), near.to_owned());
-                self.mend(Mend::probable(format!("write `{near}`"), change))
+                let change = RouteEdit::WriteText(self.at.clone(), near.to_owned());
+                self.with_fix(RouteFix::not_safe(format!("write `{near}`"), change))
             }
             None => self,
         }
     }
 
-    fn suggest(self, word: &str, applicability: Applicability, change: Change) -> Self {
-        self.help(format!("did you mean `{word}`?"))
-            .mend(Mend::new(applicability, format!("write `{word}`"), change))
+    fn suggest(self, word: &str, applicability: Applicability, edit: RouteEdit) -> Self {
+        self.help(format!("did you mean `{word}`?")).with_fix(RouteFix::new(
+            applicability,
+            format!("write `{word}`"),
+            edit,
+        ))
     }
 
     /// Adds another place that explains the finding.

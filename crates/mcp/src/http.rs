@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ensemble_core::runner::BoxFuture;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
@@ -45,45 +46,51 @@ struct Guard {
 ///
 /// # Errors
 /// The listener has no address, or one that others can reach.
-pub async fn serve(listener: TcpListener, token: String, services: Arc<Services>) -> Result<(), std::io::Error> {
-    let address = listener.local_addr()?;
-    if !address.ip().is_loopback() {
-        return Err(std::io::Error::other(format!(
-            "{address} can be reached from other machines"
-        )));
-    }
-    let guard = Arc::new(Guard::new(address, token));
-    // Both are checked before, with the port.
-    let config = StreamableHttpServerConfig::default()
-        .disable_allowed_hosts()
-        .disable_allowed_origins();
-    let session = move || Ok(Session::new(services.clone()));
-    let service: Service = StreamableHttpService::new(session, Arc::default(), config);
-    let free = Arc::new(Semaphore::new(CONNECTIONS));
-    loop {
-        let Ok(place) = free.clone().acquire_owned().await else {
-            return Ok(());
-        };
-        // What cannot be accepted is no reason to end, and a pause keeps the processor free where files are short.
-        let Ok((stream, _)) = listener.accept().await else {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            continue;
-        };
-        let (guard, service) = (guard.clone(), service.clone());
-        tokio::spawn(async move {
-            let answer = service_fn(move |request: Request<Incoming>| {
-                let (guard, service) = (guard.clone(), service.clone());
-                async move { Ok::<Answer, Infallible>(guard.answer(request, &service).await) }
+pub fn serve(
+    listener: TcpListener,
+    token: String,
+    services: Arc<Services>,
+) -> BoxFuture<'static, Result<(), std::io::Error>> {
+    Box::pin(async move {
+        let address = listener.local_addr()?;
+        if !address.ip().is_loopback() {
+            return Err(std::io::Error::other(format!(
+                "{address} can be reached from other machines"
+            )));
+        }
+        let guard = Arc::new(Guard::new(address, token));
+        // Both are checked before, with the port.
+        let config = StreamableHttpServerConfig::default()
+            .disable_allowed_hosts()
+            .disable_allowed_origins();
+        let session = move || Ok(Session::new(services.clone()));
+        let service: Service = StreamableHttpService::new(session, Arc::default(), config);
+        let free = Arc::new(Semaphore::new(CONNECTIONS));
+        loop {
+            let Ok(place) = free.clone().acquire_owned().await else {
+                return Ok(());
+            };
+            // What cannot be accepted is no reason to end, and a pause keeps the processor free where files are short.
+            let Ok((stream, _)) = listener.accept().await else {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            };
+            let (guard, service) = (guard.clone(), service.clone());
+            tokio::spawn(async move {
+                let answer = service_fn(move |request: Request<Incoming>| {
+                    let (guard, service) = (guard.clone(), service.clone());
+                    async move { Ok::<Answer, Infallible>(guard.answer(request, &service).await) }
+                });
+                let connection = hyper::server::conn::http1::Builder::new()
+                    .timer(TokioTimer::new())
+                    .header_read_timeout(PATIENCE)
+                    .serve_connection(TokioIo::new(stream), answer)
+                    .await;
+                // Who is gone needs no answer.
+                drop((connection, place));
             });
-            let connection = hyper::server::conn::http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(PATIENCE)
-                .serve_connection(TokioIo::new(stream), answer)
-                .await;
-            // Who is gone needs no answer.
-            drop((connection, place));
-        });
-    }
+        }
+    })
 }
 
 impl Guard {

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use ensemble_core::runner::BoxFuture;
 use rmcp::ServiceExt;
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -13,16 +14,18 @@ use crate::session::{Services, Session};
 ///
 /// # Errors
 /// The client does not speak the protocol, or the server has failed.
-pub async fn serve(
-    input: impl AsyncRead + Send + Unpin + 'static,
-    output: impl AsyncWrite + Send + Unpin + 'static,
+pub fn serve(
+    input: Box<dyn AsyncRead + Send + Unpin>,
+    output: Box<dyn AsyncWrite + Send + Unpin>,
     services: Arc<Services>,
-) -> Result<(), String> {
+) -> BoxFuture<'static, Result<(), String>> {
     use rmcp::service::ServerInitializeError as Error;
-    match Session::new(services).serve((input, output)).await {
-        Ok(running) => running.waiting().await.map(|_| ()).map_err(|error| error.to_string()),
-        // The client has gone before it said anything.
-        Err(Error::ConnectionClosed(_)) => Ok(()),
-        Err(error) => Err(error.to_string()),
-    }
+    Box::pin(async move {
+        match Session::new(services).serve((input, output)).await {
+            Ok(running) => running.waiting().await.map(|_| ()).map_err(|error| error.to_string()),
+            // The client has gone before it said anything.
+            Err(Error::ConnectionClosed(_)) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        }
+    })
 }

@@ -154,7 +154,7 @@ impl Remote {
         if !matches!(parsed.scheme(), "http" | "https") {
             return Err(wrong("it begins with http:// or https://".to_owned()));
         }
-        let http = ensemble_agents::model::http_client().map_err(wrong)?;
+        let http = ensemble_models::http_client().map_err(wrong)?;
         Ok(Self {
             url: url.trim_end_matches('/').to_owned(),
             http,

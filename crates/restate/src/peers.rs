@@ -55,7 +55,7 @@ impl Peers {
             worker: worker.into(),
             address: address.map(|address| address.trim_end_matches('/').into()),
         };
-        let http = ensemble_agents::model::http_client()?;
+        let http = ensemble_models::http_client()?;
         Ok(Self { own, http })
     }
 

@@ -463,6 +463,7 @@ impl<'a> Drive<'a> {
             exchange: Vec::new(),
             reused: false,
             sandboxes: Vec::new().into(),
+            answer: None,
         })
     }
 }

@@ -3,7 +3,10 @@
 //! A start of a run records them. A resume, a fork or a rerun compares them with the files as they are now, and reuses a result
 //! only if they are the same.
 
-#![expect(clippy::disallowed_methods, reason = "files that the ensemble names are read for their digests")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "files that the ensemble names are read for their digests"
+)]
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -14,7 +17,6 @@ use std::time::UNIX_EPOCH;
 
 use ensemble_agents::agent::attachments::located;
 use ensemble_agents::agent::script::{Places, find_files, find_files_of_words, must_be_file};
-use ensemble_agents::model::{Override, Profiles, Resolved};
 use ensemble_core::conversation::{Event, Record};
 use ensemble_language::data::{digest, digest_bytes};
 use ensemble_language::definition::{Definition, ExternalDefinitions, Part, PartKind};
@@ -23,6 +25,7 @@ use ensemble_language::ensemble::{
     Strategy, ToolKind,
 };
 use ensemble_language::loader::{self, meaning};
+use ensemble_models::{Override, Profiles, Resolved};
 
 use crate::prepare::{Prepared, folder_of, profiles};
 use crate::project::Project;
@@ -55,7 +58,12 @@ pub(crate) fn read_definitions(
         nested: RefCell::default(),
     };
     let ensemble = prepared.plan.ensemble();
-    let scope = reader.scope(ensemble, prepared.folder.clone(), prepared.root.clone(), vec![prepared.file.clone()]);
+    let scope = reader.scope(
+        ensemble,
+        prepared.folder.clone(),
+        prepared.root.clone(),
+        vec![prepared.file.clone()],
+    );
     let agents = ensemble.agents.iter();
     let definitions = agents.map(|agent| (agent.name.clone(), reader.definition_of(agent, &scope)));
     definitions.filter(|(_, definition)| !definition.is_empty()).collect()
@@ -89,7 +97,13 @@ struct Collector<'r, 'e> {
 }
 
 impl DefinitionReader<'_> {
-    fn scope<'e>(&self, ensemble: &'e Ensemble, folder: PathBuf, root: PathBuf, files: Vec<PathBuf>) -> EnsembleScope<'e> {
+    fn scope<'e>(
+        &self,
+        ensemble: &'e Ensemble,
+        folder: PathBuf,
+        root: PathBuf,
+        files: Vec<PathBuf>,
+    ) -> EnsembleScope<'e> {
         let names_profiles = ensemble.agents.iter().any(|agent| match &agent.kind {
             AgentKind::Llm(llm) => llm.acp().is_none(),
             AgentKind::Input(input) => matches!(input.responses, Some(Responses::Profile(_))),
@@ -294,9 +308,15 @@ impl Collector<'_, '_> {
         if self.scope.files.len() > 1 {
             return;
         }
-        let is_meant = |path: &str| path.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+        let is_meant = |path: &str| {
+            path.strip_prefix(name)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
         let options = self.reader.options;
-        for (kind, all) in [(PartKind::Stub, options.stubs), (PartKind::Responder, options.responders)] {
+        for (kind, all) in [
+            (PartKind::Stub, options.stubs),
+            (PartKind::Responder, options.responders),
+        ] {
             for (path, text) in all.iter().filter(|(path, _)| is_meant(path)) {
                 self.definition.add(Part::new(kind, path.clone()), text);
             }
@@ -375,7 +395,8 @@ impl RecordedDefinitions {
                 let before = all.latest.take().unwrap_or_default();
                 let differs = |agent: &Arc<str>| before.get(agent) != later.get(agent);
                 let outdated = executed.iter().filter(|(agent, _)| differs(agent));
-                all.outdated.extend(outdated.map(|(agent, last)| (agent.clone(), *last)));
+                all.outdated
+                    .extend(outdated.map(|(agent, last)| (agent.clone(), *last)));
                 all.latest = Some(later.clone());
             }
         }

@@ -7,22 +7,25 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ensemble_agents::agent::input::Answers;
-use ensemble_agents::agent::process::kill_leftovers;
 use ensemble_core::conversation::{ConversationState, Event, ForkedFrom, MessageAdded, Record, RunStarted, Start};
 use ensemble_core::executor::Clock;
+use ensemble_core::request::RequestAddress;
 use ensemble_core::store::RunId;
 use ensemble_language::data::Context;
 use ensemble_language::definition::ExternalDefinitions;
 use ensemble_language::ensemble::AgentKind;
 use ensemble_language::loader::{Changes, Side, changes};
 use ensemble_language::plan::Plan;
+use ensemble_process::kill_leftovers;
 
 use crate::carried::{Carried, carry_over};
 use crate::definitions::{DefinitionOptions, RecordedDefinitions, read_definitions};
 use crate::error::RunError;
 use crate::given::overrides;
 use crate::inputs::Given;
-use crate::kept::{beginning, check_agents, finished_turns, messages, no_execution, reopened, start_of, starts, who_ran};
+use crate::kept::{
+    beginning, check_agents, finished_turns, messages, no_execution, reopened, start_of, starts, who_ran,
+};
 use crate::options::RunOptions;
 use crate::prepare::{Prepared, prepare};
 use crate::ready::{Opening, Ready, replace_runners};
@@ -68,9 +71,7 @@ struct Text {
 impl Text {
     /// Returns whether the agent must be executed again, whatever the record contains.
     fn is_out(&self, agent: &str, execution: u32) -> bool {
-        self.changes.concern(agent)
-            || !self.recorded.is_latest(agent, execution)
-            || reruns(&self.prepared, agent)
+        self.changes.concern(agent) || !self.recorded.is_latest(agent, execution) || reruns(&self.prepared, agent)
     }
 
     /// Returns the agents whose shared executions were performed with another definition, each with the last of them.
@@ -185,7 +186,12 @@ impl Runs {
             executed: (start.agent.clone(), start.execution),
             part,
         };
-        let reuse = reusable(&origin, turn, |agent, number| text.is_out(agent, number), Some(repeated))?;
+        let reuse = reusable(
+            &origin,
+            turn,
+            |agent, number| text.is_out(agent, number),
+            Some(repeated),
+        )?;
         let fork = Fork {
             messages: messages(&records[at..]),
             says: None,
@@ -286,7 +292,12 @@ impl Runs {
 
     /// Loads the text by which a fork is decided: the file, if one is given, else the text of the other run. Adds to the
     /// options what replaced agents in the other run.
-    async fn text(&self, origin: &RecordedRun, edited: Option<&str>, options: &mut RunOptions) -> Result<Text, RunError> {
+    async fn text(
+        &self,
+        origin: &RecordedRun,
+        edited: Option<&str>,
+        options: &mut RunOptions,
+    ) -> Result<Text, RunError> {
         let before = origin.started()?;
         let file = edited.map(|file| self.file(file)).transpose()?;
         let prepared = match &file {
@@ -337,7 +348,7 @@ impl Runs {
             let reuse = Arc::new(fork.reuse.for_inputs(added));
             let answers = made.shared.answers.clone();
             replace_runners(&mut made, |at, agent, runner| {
-                if is_answered(&prepared.plan, &agent.kind, &agent.name, &answers) {
+                if answers.with_answers(|answers| is_answered(&prepared.plan, &agent.kind, &agent.name, answers)) {
                     return runner;
                 }
                 match prepared.plan.ids().nth(at) {
@@ -448,10 +459,13 @@ fn forget_definitions(record: &mut Record) {
 
 /// Is an answer given that this agent, or an agent inside it, may want? It comes before a recorded one.
 fn is_answered(plan: &Plan, kind: &AgentKind, name: &str, answers: &Answers) -> bool {
-    let is_inside = |name: &str| plan.id(name).is_none();
+    let is_inside = |given: &str| match given.parse::<RequestAddress>() {
+        Ok(address) if address.segments().len() > 1 => *address.segments()[0].agent == *name,
+        _ => plan.id(given).is_none(),
+    };
     match kind {
-        AgentKind::Input(_) => answers.agents().any(|answered| *answered == *name),
-        AgentKind::Ensemble { .. } => answers.agents().any(is_inside),
+        AgentKind::Input(_) => answers.addresses().any(|answered| *answered == *name),
+        AgentKind::Ensemble { .. } => answers.addresses().any(is_inside),
         AgentKind::Script { .. } | AgentKind::Llm(_) | AgentKind::Tool { .. } => false,
     }
 }

@@ -260,6 +260,7 @@ impl InnerEnsemble {
             simulated: self.agents.simulated.clone(),
             stubs: BTreeMap::new(),
             responders: BTreeMap::new(),
+            caller: execution.origin.clone(),
             definitions: None,
             forked_from: None,
             trace: None,

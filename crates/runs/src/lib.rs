@@ -2,7 +2,7 @@
 //!
 //! - [`run`] runs one ensemble to its end.
 //! - [`Runs`] starts runs and goes on with recorded ones; [`RunOptions`] is what a run is given.
-//! - [`Run`] is the handle of a run that is driven: [`Run::events`], [`Run::answer`], [`Run::permit`], [`Run::say`],
+//! - [`Run`] is the handle of a run that is driven: [`Run::events`], [`Run::answer`], [`Run::say`],
 //!   [`Run::cancel`], [`Run::outcome`].
 //! - [`RunService`](service::RunService) holds runs for several clients: detached, followed, answered, cancelled, listed.
 //! - [`Host`] is the world around runs: environment, clock, randomness, watchdog, and who is asked.
@@ -26,6 +26,7 @@
 #![doc = concat!("```\n", include_str!("../examples/front_end.rs"), "```")]
 
 mod agents;
+mod answered;
 pub mod around;
 pub mod batch;
 mod carried;
@@ -72,6 +73,7 @@ mod tools;
 pub mod trust;
 
 pub use client_servers::{ClientServer, ClientServers, ServersError};
+pub use answered::{UnusedAnswer, check_option_answers};
 pub use error::RunError;
 pub use events::{LivePiece, Piece, RunEvent, RunEventKind, RunEvents, Tracer};
 pub use fork::{ForkChanges, ReadyFork};

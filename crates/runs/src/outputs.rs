@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use ensemble_agents::agent::reply::output_of;
-use ensemble_agents::sandbox::WrittenOutput;
 use ensemble_language::condition::Type;
 use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, ModelChoice, Profile, Reply, Simulated};
+use ensemble_scripts::WrittenOutput;
 
 /// The possible outputs of the agent; `None` where they may be any.
 pub(crate) fn written(

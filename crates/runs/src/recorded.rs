@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ensemble_core::conversation::{ConversationState, Event, OpenExecution, Record, RunStarted};
+use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::{Journal, StoredRun};
 use ensemble_language::data::{Context, digest};
 use ensemble_language::ensemble::{Ensemble, OnResume};
@@ -37,16 +38,18 @@ impl RecordedRun {
     ///
     /// # Errors
     /// The log or the ensemble cannot be read.
-    pub async fn read(run: Arc<dyn StoredRun>, project: &Project) -> Result<Self, RunError> {
-        let journal = run.read_all().await?;
-        let prepared = recorded_ensemble(&*run, started(&journal.records)?, project).await?;
-        let mut state = ConversationState::new(prepared.plan.clone());
-        journal.records.iter().for_each(|record| state.apply(record));
-        Ok(Self {
-            run,
-            journal,
-            prepared: Arc::new(prepared),
-            state,
+    pub fn read<'f>(run: Arc<dyn StoredRun>, project: &'f Project) -> BoxFuture<'f, Result<Self, RunError>> {
+        Box::pin(async move {
+            let journal = run.read_all().await?;
+            let prepared = recorded_ensemble(&*run, started(&journal.records)?, project).await?;
+            let mut state = ConversationState::new(prepared.plan.clone());
+            journal.records.iter().for_each(|record| state.apply(record));
+            Ok(Self {
+                run,
+                journal,
+                prepared: Arc::new(prepared),
+                state,
+            })
         })
     }
 
@@ -123,9 +126,9 @@ impl RecordedRun {
     }
 }
 
-/// Agents of the open turn whose success does not prove that what they said still holds: they are executed again when the run is
-/// resumed.
-pub fn again(prepared: &Prepared, state: &ConversationState) -> Vec<Arc<str>> {
+/// Returns the agents of the open turn that are executed again when the run is resumed: those that have finished, with
+/// `on_resume: rerun`.
+pub fn agents_to_rerun(prepared: &Prepared, state: &ConversationState) -> Vec<Arc<str>> {
     let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
     let finished = slots.filter(|slot| matches!(slot.progress, OpenExecution::Finished(_)));
     finished
@@ -134,7 +137,7 @@ pub fn again(prepared: &Prepared, state: &ConversationState) -> Vec<Arc<str>> {
         .collect()
 }
 
-/// Does what this agent said never prove that it still holds?
+/// Returns whether the agent has `on_resume: rerun`.
 pub(crate) fn reruns(prepared: &Prepared, agent: &str) -> bool {
     let id = prepared.plan.id(agent);
     id.is_some_and(|id| prepared.plan.agent(id).conversation.on_resume == OnResume::Rerun)
@@ -155,23 +158,25 @@ pub fn started(records: &[Record]) -> Result<&RunStarted, RunError> {
 ///
 /// # Errors
 /// The copy of its text cannot be read, or has errors.
-pub async fn recorded_ensemble(
-    run: &dyn StoredRun,
-    started: &RunStarted,
-    project: &Project,
-) -> Result<Prepared, RunError> {
-    let source = match run.folder() {
-        Some(folder) => {
-            let name = project.relative(&folder.join("ensemble.yaml")).display().to_string();
-            Source::new(name, run.ensemble().await?)
-        }
-        None => Source::new(&*started.ensemble, run.ensemble().await?),
-    };
-    let file = Path::new(&started.ensemble_file);
-    let stands_in = file.parent().unwrap_or(Path::new("."));
-    let stands_in = stands_in.canonicalize().unwrap_or_else(|_| stands_in.to_owned());
-    let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
-    prepare_text(source, file, stands_in, started.project_root.as_str().into())
+pub fn recorded_ensemble<'f>(
+    run: &'f dyn StoredRun,
+    started: &'f RunStarted,
+    project: &'f Project,
+) -> BoxFuture<'f, Result<Prepared, RunError>> {
+    Box::pin(async move {
+        let source = match run.folder() {
+            Some(folder) => {
+                let name = project.relative(&folder.join("ensemble.yaml")).display().to_string();
+                Source::new(name, run.ensemble().await?)
+            }
+            None => Source::new(&*started.ensemble, run.ensemble().await?),
+        };
+        let file = Path::new(&started.ensemble_file);
+        let stands_in = file.parent().unwrap_or(Path::new("."));
+        let stands_in = stands_in.canonicalize().unwrap_or_else(|_| stands_in.to_owned());
+        let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+        prepare_text(source, file, stands_in, started.project_root.as_str().into())
+    })
 }
 
 /// The ensemble in the file that a run was started from, if the file still says the same.

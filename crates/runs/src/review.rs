@@ -4,9 +4,9 @@
 
 use std::path::{Path, PathBuf};
 
-use ensemble_agents::model::Override;
 use ensemble_language::data::digest;
 use ensemble_language::loader::codes::UNANSWERED;
+use ensemble_models::Override;
 
 use crate::config::{config_of, users};
 use crate::error::RunError;

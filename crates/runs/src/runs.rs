@@ -5,13 +5,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ensemble_agents::agent::process::kill_leftovers;
 use ensemble_core::conversation::{Event, MessageAdded, Record, RunResumed};
 use ensemble_core::executor::Clock;
 use ensemble_core::operator::Operator;
 use ensemble_core::store::{Lease, RunId, RunStore, StoreError, StoredRun};
 use ensemble_language::data::Context;
 use ensemble_language::source::Source;
+use ensemble_process::kill_leftovers;
 
 use crate::definitions::RecordedDefinitions;
 use crate::error::RunError;
@@ -23,7 +23,7 @@ use crate::options::RunOptions;
 use crate::prepare::{Prepared, prepare, prepare_text};
 use crate::project::Project;
 use crate::ready::{Making, Opening, Ready, RunGiven};
-use crate::recorded::{RecordedRun, again};
+use crate::recorded::{RecordedRun, agents_to_rerun};
 use crate::run::Run;
 
 /// The runs of a project: starts them, and goes on with those that are recorded.
@@ -277,7 +277,10 @@ impl Runs {
     /// # Errors
     /// As [`Self::hold`] and [`HeldRun::resume`], or the store cannot be written.
     pub async fn resume(&self, which: impl Into<WhichRun>, options: RunOptions) -> Result<Run, RunError> {
-        self.hold(which).await?.resume(options)?.begin().await
+        let held = self.hold(which).await?;
+        let mut options = options;
+        held.check_answers(&mut options).await?;
+        held.resume(options)?.begin().await
     }
 
     /// Adds a user message to a run that has ended, and goes on.
@@ -316,7 +319,7 @@ impl HeldRun {
         }
         let first = Event::RunResumed(RunResumed {
             program: PROGRAM.to_owned(),
-            again: again(&self.recorded.prepared, &self.recorded.state),
+            again: agents_to_rerun(&self.recorded.prepared, &self.recorded.state),
             ..RunResumed::default()
         });
         self.go_on(first, options)

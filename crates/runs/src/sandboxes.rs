@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ensemble_agents::agent::process::sandbox::{Network, Rules, Sandbox, missing};
 use ensemble_language::ensemble;
+use ensemble_process::confine::{Network, Rules, Sandbox, missing};
 
 use crate::parts::{Parts, Unready};
 

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ensemble_core::store::{RunId, StoredRun};
-use ensemble_language::ensemble::Ensemble;
 use ensemble_ide::analysis::findings::Checks;
+use ensemble_language::ensemble::Ensemble;
 use ensemble_reports::report::graph::Picture;
 use ensemble_runs::service::RunService;
 use tokio::runtime::Handle;

@@ -148,7 +148,7 @@ pub(crate) struct RunsPruneArgs {
     /// Only runs with this outcome; separate several with commas
     #[arg(long, value_name = "OUTCOME", group = "which", value_delimiter = ',', value_parser = CompletionReason::ALL.map(CompletionReason::as_str))]
     pub outcome: Vec<String>,
-    /// Also runs that can still be resumed: interrupted, waiting, crashed
+    /// Also runs that can still be resumed: interrupted, waiting, cancelled, timeout
     #[arg(long)]
     pub resumable: bool,
     /// Print what would be deleted, and delete nothing

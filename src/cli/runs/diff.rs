@@ -13,7 +13,7 @@ pub(super) async fn diff(args: &RunsDiffArgs, surroundings: &Surroundings) -> Re
     let a = opened(Some(&args.a), surroundings).await?;
     let b = opened(args.b.as_deref(), surroundings).await?;
     let compared = compare(a.side(), b.side());
-    let latest = b.story.started.as_ref().map_or("", |started| &*started.run_id);
+    let latest = b.story.started().map_or("", |started| &*started.run_id);
     let named = [a.named(&args.a), b.named(args.b.as_deref().unwrap_or(latest))];
     let text = match args.output {
         OutputForm::Human => comparison(&compared, &named, surroundings.streams.out_width()),

@@ -18,7 +18,7 @@ pub(super) async fn list(url: &str, as_json: bool, surroundings: &Surroundings) 
         id,
         ensemble: brief.ensemble,
         started_at: brief.started_at,
-        state: brief.state(),
+        state: brief.state,
         process: None,
         outcome: brief.outcome,
         turns: brief.turns,

@@ -38,8 +38,6 @@ mod given_values;
 pub mod inner_inputs;
 pub mod input;
 pub mod llm;
-pub mod output;
-pub mod process;
 mod repair;
 pub mod reply;
 pub mod rhai_script;

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use ensemble_schema::{JsonSchema, SchemaError};
 use serde_json::Value;
 
-use crate::sandbox::apart;
+use ensemble_scripts::apart;
 
 use ensemble_language::data::JsonMap;
 

@@ -15,10 +15,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use super::process::{self, Bounds, Invocation};
 use super::rhai_script::{self, Compiled};
-use super::{BoxFuture, Execution, Observed, Runner};
+use super::{AttemptOutcome, BoxFuture, Execution, Runner};
 use ensemble_language::data::FailureKind;
+use ensemble_process::{self, Bounds, Invocation};
 
 /// Characters that only a shell understands.
 const SHELL_SYNTAX: &str = "|&;<>$`*?()~#\n";
@@ -131,7 +131,7 @@ fn names_a_file(script: &str, places: &Places) -> bool {
 }
 
 impl Runner for ScriptRunner {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
+    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
         Box::pin(async move {
             // The same answer as below, for one look at the file.
             if let Some(found) = rhai_script::find(&self.inside) {
@@ -143,9 +143,9 @@ impl Runner for ScriptRunner {
                     rhai_script::run(&self.compiled, &path, &name, execution).await
                 }
                 Ok(Resolved::Process(invocation)) => {
-                    process::run(&invocation, &self.places.project_root, &self.bounds, &execution).await
+                    ensemble_process::run(&invocation, &self.places.project_root, &self.bounds, &execution).await
                 }
-                Err(unavailable) => Observed::failure(FailureKind::Unavailable, unavailable.to_string()),
+                Err(unavailable) => AttemptOutcome::failure(FailureKind::Unavailable, unavailable.to_string()),
             }
         })
     }

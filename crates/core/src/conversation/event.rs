@@ -22,6 +22,7 @@ use super::permission::PermissionDecided;
 use super::question::InputRequested;
 use super::reason::Waiting;
 use super::within::Within;
+use crate::request::{AnswerRecord, RequestOrigin};
 use crate::thread::Iteration;
 use crate::trace::TraceParent;
 use ensemble_language::condition::Read;
@@ -116,6 +117,9 @@ pub struct RunStarted {
     /// The input agents whose questions went to a model that was named with the run, and its profile.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub responders: BTreeMap<Arc<str>, Arc<str>>,
+    /// For a nested run: the execution, the part or the call that started it.
+    #[serde(default, skip_serializing_if = "RequestOrigin::is_outermost")]
+    pub caller: RequestOrigin,
     /// The digests of scripts, nested ensembles and profiles behind each agent when the run was started; `None`: not
     /// recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -294,6 +298,9 @@ pub struct ExecutionFinished {
     /// What was enforced for the processes of the last attempt that have a sandbox, each sandbox once.
     #[serde(skip_serializing_if = "<[EnforcedSandbox]>::is_empty")]
     pub sandboxes: Box<[EnforcedSandbox]>,
+    /// Input agents: the question, the answer, and who answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Box<AnswerRecord>>,
 }
 
 /// The form in which an [`ExecutionFinished`] is read: every key that may be absent has its default.
@@ -317,6 +324,8 @@ struct ExecutionFinishedFields {
     reused: bool,
     #[serde(default)]
     sandboxes: Box<[EnforcedSandbox]>,
+    #[serde(default)]
+    answer: Option<Box<AnswerRecord>>,
 }
 
 impl From<ExecutionFinishedFields> for ExecutionFinished {
@@ -334,6 +343,7 @@ impl From<ExecutionFinishedFields> for ExecutionFinished {
             exchange: read.exchange,
             reused: read.reused,
             sandboxes: read.sandboxes,
+            answer: read.answer,
         }
     }
 }

@@ -112,6 +112,7 @@ mod tests {
             };
             apply(&mut state, Event::ExecutionStarted(begun));
             let finished = ExecutionFinished {
+                answer: None,
                 turn,
                 agent: "a".into(),
                 execution: turn,

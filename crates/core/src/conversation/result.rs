@@ -44,7 +44,7 @@ impl Serialize for RunResult<'_> {
         map.serialize_entry("ensemble", &started.map(|started| &started.ensemble))?;
         map.serialize_entry("completion_reason", &ended.map(|ended| ended.completion_reason))?;
         map.serialize_entry("detail", &ended.and_then(|ended| ended.detail.as_ref()))?;
-        map.serialize_entry("turn_count", &state.turn_count())?;
+        map.serialize_entry("turn_count", &state.finished_turns())?;
         map.serialize_entry("agent_execution_count", &Counts(state))?;
         match state.run_value() {
             Some(result) => map.serialize_entry("result", &result.value)?,
@@ -181,6 +181,9 @@ pub fn usage_by_agent(state: &ConversationState) -> Vec<(&str, data::Usage)> {
         }
     }
     let plan = state.plan();
+    for id in plan.ids() {
+        add(plan.name(id), state.agent(id).abandoned_usage());
+    }
     let names = plan.ids().map(|id| &**plan.name(id));
     names.filter_map(|name| Some((name, used.remove(name)?))).collect()
 }

@@ -58,6 +58,7 @@ impl Driver {
             simulated: Vec::new(),
             stubs: Default::default(),
             responders: Default::default(),
+            caller: crate::request::RequestOrigin::default(),
             definitions: None,
             forked_from: None,
             trace: None,
@@ -148,6 +149,7 @@ impl Driver {
             exchange: Vec::new(),
             reused: false,
             sandboxes: Box::default(),
+            answer: None,
         }));
     }
 }

@@ -9,7 +9,7 @@ use crate::conversation::{ConversationState, Event, ExecutionEnd, PartEnded, Rec
 use crate::executor::{Clock, Executor};
 use crate::records::{decode, encode};
 use crate::reporter::Silent;
-use crate::runner::{BoxFuture, Execution, Observed, Runner};
+use crate::runner::{AttemptOutcome, BoxFuture, Execution, Runner};
 use crate::store::{Durability, LogEnd, MemoryStore, RunId, RunStore, StoredRun};
 use ensemble_language::data::{Context, Failure, FailureKind};
 use ensemble_language::plan::Plan;
@@ -21,7 +21,7 @@ struct Fated {
 }
 
 impl Runner for Fated {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
+    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
         if execution.parts.is_some() {
             return perform(self.fate.clone(), self.detours, execution);
         }
@@ -34,7 +34,7 @@ impl Runner for Fated {
                 tokio::task::yield_now().await;
             }
             if fate.is_multiple_of(5) {
-                return Observed::failure(FailureKind::Exit, format!("fate {fate}"));
+                return AttemptOutcome::failure(FailureKind::Exit, format!("fate {fate}"));
             }
             let target = format!("a{}", fate % 7);
             let output = json!({
@@ -43,7 +43,7 @@ impl Runner for Fated {
                 "agent_requests": [{"target_agent": target, "priority": fate % 4}],
             });
             match output {
-                Value::Object(output) => Observed::success(output),
+                Value::Object(output) => AttemptOutcome::success(output),
                 _ => unreachable!("an object"),
             }
         })
@@ -76,6 +76,7 @@ pub fn started() -> Event {
         simulated: Vec::new(),
         stubs: Default::default(),
         responders: Default::default(),
+        caller: crate::request::RequestOrigin::default(),
         definitions: None,
         forked_from: None,
         trace: None,
@@ -151,7 +152,7 @@ fn survives_a_journal(record: &Record) {
 
 /// Performs an execution with parts, as the fate says: the list cannot be read, or has up to four items of which some fail,
 /// for good or at the first attempt. Parts that ended before are taken over.
-fn perform(fate: Arc<Vec<u8>>, detours: u64, mut execution: Execution) -> BoxFuture<'static, Observed> {
+fn perform(fate: Arc<Vec<u8>>, detours: u64, mut execution: Execution) -> BoxFuture<'static, AttemptOutcome> {
     let parts = execution.parts.take().expect("it has parts");
     let name: usize = execution.agent_name.bytes().map(usize::from).sum();
     let at = name * 31 + execution.execution as usize * 7;
@@ -159,7 +160,7 @@ fn perform(fate: Arc<Vec<u8>>, detours: u64, mut execution: Execution) -> BoxFut
     Box::pin(async move {
         let list = fate(0);
         if list.is_multiple_of(7) {
-            return Observed::failure(FailureKind::Schema, "`for_each.in` gives nothing, and no list");
+            return AttemptOutcome::failure(FailureKind::Schema, "`for_each.in` gives nothing, and no list");
         }
         let count = u32::from(list % 5);
         let mut ends: Vec<ExecutionEnd> = Vec::new();
@@ -211,7 +212,7 @@ fn perform(fate: Arc<Vec<u8>>, detours: u64, mut execution: Execution) -> BoxFut
 }
 
 /// What the parts come to: a failure if one has failed, or everything together.
-fn combined(ends: &[ExecutionEnd], fate: u8) -> Observed {
+fn combined(ends: &[ExecutionEnd], fate: u8) -> AttemptOutcome {
     let failed: Vec<Value> = ends
         .iter()
         .enumerate()
@@ -221,7 +222,7 @@ fn combined(ends: &[ExecutionEnd], fate: u8) -> Observed {
         })
         .collect();
     if !failed.is_empty() && fate.is_multiple_of(2) {
-        return Observed::failure(FailureKind::Exit, format!("{} parts failed", failed.len()));
+        return AttemptOutcome::failure(FailureKind::Exit, format!("{} parts failed", failed.len()));
     }
     let items: Vec<Value> = ends
         .iter()
@@ -238,7 +239,7 @@ fn combined(ends: &[ExecutionEnd], fate: u8) -> Observed {
         "agreed": fate.is_multiple_of(3),
     });
     match output {
-        Value::Object(output) => Observed::success(output),
+        Value::Object(output) => AttemptOutcome::success(output),
         _ => unreachable!("an object"),
     }
 }

@@ -46,6 +46,7 @@ pub fn record(seq: u64) -> Record {
             responders: Default::default(),
             definitions: None,
             forked_from: None,
+            caller: crate::request::RequestOrigin::default(),
             trace: None,
             program: String::new(),
         })),

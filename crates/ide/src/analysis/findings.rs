@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use ensemble_language::cases::is_test_file;
 use ensemble_language::diagnostic::{Code, Diagnostic, Severity};
-use ensemble_language::loader::{self, Level, Settings};
+use ensemble_language::fix::CheckedText;
+use ensemble_language::loader::{self, Level, Loaded, Settings};
 use ensemble_language::source::{Source, Span};
 use ensemble_runs::around::Folder;
 use ensemble_runs::config::config_files;
@@ -84,20 +85,53 @@ impl<'s> Place<'s> {
     ///
     /// A file that is not an ensemble has no findings, unless it is a configuration or a test file.
     pub fn check(&self, path: &Path, text: &Arc<str>, is_wanted: &dyn Fn() -> bool) -> Option<Vec<Diagnostic>> {
+        let source = Source::new(self.shown(path), text.clone());
+        if Kind::of(path, self.project) != Kind::Ensemble {
+            return Some(self.check_other(path, &source));
+        }
+        let loaded = loader::load(&source);
+        let is_ensemble = loaded.is_ensemble();
+        if is_ensemble && !is_wanted() {
+            return None;
+        }
+        Some(self.check_loaded(&loaded))
+    }
+
+    /// Checks a text for `fix_text`.
+    pub(super) fn check_for_fixes(&self, path: &Path, source: &Source) -> CheckedText {
+        if Kind::of(path, self.project) != Kind::Ensemble {
+            return CheckedText {
+                is_yaml: loader::outline(source).is_ok(),
+                is_whole: true,
+                findings: self.check_other(path, source),
+            };
+        }
+        let loaded = loader::load(source);
+        CheckedText {
+            is_yaml: loaded.document.is_some(),
+            is_whole: loaded.ensemble.is_some(),
+            findings: self.check_loaded(&loaded),
+        }
+    }
+
+    /// Returns the path as the project shows it.
+    pub(super) fn shown(&self, path: &Path) -> String {
+        self.project.relative(path).display().to_string()
+    }
+
+    fn check_other(&self, path: &Path, source: &Source) -> Vec<Diagnostic> {
         let shown = self.project.relative(path);
-        let source = Source::new(shown.display().to_string(), text.clone());
-        let found = match Kind::of(path, self.project) {
-            Kind::Configuration => self.checks.of_configuration(&source, &shown, self.project),
-            Kind::Tests => self.checks.of_tests(&source, &shown, self.project),
-            Kind::Ensemble => {
-                let loaded = loader::load(&source);
-                if !loaded.is_ensemble() {
-                    return Some(Vec::new());
-                }
-                is_wanted().then(|| examine(&loaded, &self.folder))?
-            }
-        };
-        Some(self.settled(found))
+        self.settled(match Kind::of(path, self.project) {
+            Kind::Configuration => self.checks.of_configuration(source, &shown, self.project),
+            Kind::Tests | Kind::Ensemble => self.checks.of_tests(source, &shown, self.project),
+        })
+    }
+
+    fn check_loaded(&self, loaded: &Loaded) -> Vec<Diagnostic> {
+        match loaded.is_ensemble() {
+            true => self.settled(examine(loaded, &self.folder)),
+            false => Vec::new(),
+        }
     }
 
     /// What is wrong with the configurations around; the first time only.

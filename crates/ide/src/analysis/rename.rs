@@ -12,18 +12,10 @@ use ensemble_language::loader::load;
 use ensemble_language::names::{is_name, is_tool_name};
 use ensemble_language::source::{Source, Span};
 use ensemble_language::template;
+use ensemble_language::yaml::edit::{Edit, Style, apply_edits, spell_text};
 
 use super::names::{self, Form, Named, Occurrence, Target};
-use super::{View, scripts, tree};
-
-/// New text in place of some bytes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Edit {
-    /// The bytes.
-    pub span: Span,
-    /// The new text.
-    pub text: String,
-}
+use super::{View, scripts};
 
 /// What a rename changes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -148,13 +140,13 @@ pub fn in_other(path: &Path, text: &str, agent: &str, new: &str, is_stored: bool
             name: agent,
             is_stored,
         };
-        return Ok(applied(text, &in_test(text, &target, new)));
+        return Ok(apply_edits(text, &in_test(text, &target, new)));
     }
     let occurrences = scripts::occurrences(text, agent, is_stored);
     let occurrences =
         occurrences.ok_or("the script has variables of its own with the names of those that hold agents")?;
     let edits: Vec<Edit> = occurrences.iter().map(|one| edit(text, one, new)).collect();
-    Ok(applied(text, &edits))
+    Ok(apply_edits(text, &edits))
 }
 
 /// Whether the name can be written after a dot, and as a variable.
@@ -176,42 +168,25 @@ fn edit(text: &str, at: &Occurrence, new: &str) -> Edit {
         Form::Variable { .. } if is_identifier(new) && !template::VARIABLES.contains(&new) => (at.span, new.to_owned()),
         Form::Variable { quote } => (at.span, format!("dependencies{}", bracketed(quote))),
     };
-    Edit { span, text }
+    Edit::new(span, text)
 }
 
 /// The name as a value or key or at the beginning of one, with quotes if it would not be a string without them.
 fn in_yaml(text: &str, at: &Occurrence, new: &str) -> (Span, String) {
+    // The rest of the value, behind the name: `.TOOL`.
+    let end = at.whole.end.max(at.span.end);
+    let value = format!("{new}{}", &text[at.span.end..end]);
+    let spelt = spell_text(&value, Style::Flow);
     let is_quoted = text[..at.span.start].ends_with(['"', '\'']);
-    // What follows the name in a value: `.TOOL`.
-    let rest = &text[at.span.end..at.whole.end.max(at.span.end)];
-    let value = format!("{new}{rest}");
-    let document = tree::outline(&value, None);
-    let is_string = document.is_some_and(|document| document.root().text().is_some_and(|read| **read == *value));
-    match is_quoted || is_string {
+    match is_quoted || spelt == value {
         true => (at.span, new.to_owned()),
-        false => (
-            Span::new(at.span.start, at.whole.end.max(at.span.end)),
-            format!("\"{value}\""),
-        ),
+        false => (Span::new(at.span.start, end), spelt),
     }
-}
-
-/// The text after the edits, which do not overlap and are in order.
-pub fn applied(text: &str, edits: &[Edit]) -> String {
-    let mut changed = String::with_capacity(text.len());
-    let mut at = 0;
-    for edit in edits {
-        changed.push_str(text.get(at..edit.span.start).unwrap_or_default());
-        changed.push_str(&edit.text);
-        at = edit.span.end;
-    }
-    changed.push_str(text.get(at..).unwrap_or_default());
-    changed
 }
 
 /// Refuses edits after which the checks find something else.
 fn keeps_its_meaning(text: &str, edits: &[Edit], what: Named, new: &str) -> Result<(), String> {
-    let changed = applied(text, edits);
+    let changed = apply_edits(text, edits);
     if found(text) == found(&changed) {
         return Ok(());
     }

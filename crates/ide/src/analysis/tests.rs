@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use ensemble_language::check::{Around, OutputKeys};
+use ensemble_language::check::{CheckContext, OutputKeys};
 use ensemble_language::diagnostic::Finding;
 use ensemble_language::ensemble::{Agent, Ensemble, Profile};
 use ensemble_language::loader::load;
 use ensemble_language::source::Source;
+use ensemble_language::yaml::edit::apply_edits;
 use proptest::prelude::*;
 
 mod names_of_agents;
@@ -17,7 +18,7 @@ use super::{View, complete, hover, names, rename, symbols};
 
 struct Nothing;
 
-impl Around for Nothing {
+impl CheckContext for Nothing {
     fn configured(&self) -> Option<&[(Arc<str>, Profile)]> {
         None
     }
@@ -44,7 +45,7 @@ fn ask_everything(text: &str, good: Option<Arc<Ensemble>>) {
             assert!(text.get(found.span.start..found.span.end).is_some());
         }
         if let Ok(renamed) = rename::rename(&view, offset, "z-1", &|_| false, Vec::new()) {
-            rename::applied(text, &renamed.edits);
+            apply_edits(text, &renamed.edits);
         }
     }
 }

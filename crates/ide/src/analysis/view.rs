@@ -4,7 +4,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use ensemble_language::cases::ensemble_beside;
-use ensemble_language::check::Around;
+use ensemble_language::check::CheckContext;
 use ensemble_language::condition::Type;
 use ensemble_language::ensemble::{Agent, Ensemble};
 use ensemble_language::loader::Document;
@@ -18,7 +18,7 @@ pub struct View<'v> {
     /// The text.
     pub text: &'v str,
     /// The files around it.
-    pub around: &'v dyn Around,
+    pub around: &'v dyn CheckContext,
     /// The ensemble: that of the text, or that of the last text of this file without errors; of a test file, the tested one.
     pub ensemble: Option<Arc<Ensemble>>,
     /// What the file is for.
@@ -29,7 +29,7 @@ pub struct View<'v> {
 
 impl<'v> View<'v> {
     /// Reads the text.
-    pub fn of(text: &'v str, around: &'v dyn Around, ensemble: Option<Arc<Ensemble>>, kind: Kind) -> Self {
+    pub fn of(text: &'v str, around: &'v dyn CheckContext, ensemble: Option<Arc<Ensemble>>, kind: Kind) -> Self {
         Self {
             document: tree::outline(text, None),
             text,

@@ -19,7 +19,6 @@ mod draft;
 mod guard;
 mod limits;
 mod names;
-mod odd;
 mod profiles;
 #[cfg(test)]
 mod random_tests;

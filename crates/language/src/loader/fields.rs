@@ -6,9 +6,9 @@ use super::findings::Findings;
 use super::reader::{Cursor, StepRef, wrong_type};
 use super::words::{meant_key, one_of, unknown_key};
 use crate::diagnostic::{Code, Finding};
-use crate::fix::{Change, Mend};
 use crate::source::Route;
 use crate::vocabulary::{Key, Section, is_extension};
+use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// A map with a fixed set of allowed keys.
 pub(super) struct Fields<'a> {
@@ -127,7 +127,7 @@ impl<'a> Fields<'a> {
 
 /// Returns the finding about a key that another kind of the same section has.
 pub(super) fn key_of_other_kind(route: Route, key: &str, owner: &str) -> Finding {
-    let mend = Mend::probable("remove the key", Change::Remove(route.clone()));
+    let fix = RouteFix::not_safe("remove the key", RouteEdit::Remove(route.clone()));
     let message = format!("`{key}` is not allowed for {owner}");
-    Finding::error(codes::NOT_FOR_KIND, route.as_key(), message).mend(mend)
+    Finding::error(codes::NOT_FOR_KIND, route.as_key(), message).with_fix(fix)
 }

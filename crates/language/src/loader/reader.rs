@@ -13,9 +13,9 @@ use super::findings::Findings;
 use super::retyped;
 use super::words::{one_of, quoted};
 use crate::diagnostic::{Code, Finding, Near, nearest};
-use crate::fix::{Change, Mend};
 use crate::names;
 use crate::source::{At, Route, Step};
+use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// The longest time that can be set: about thirty years, which every clock can add to the current time.
 const MAX_SECONDS: f64 = 1e9;
@@ -104,7 +104,7 @@ impl<'a> Cursor<'a> {
 pub(super) fn wrong_type(at: &Cursor<'_>, expected: &str, findings: &mut Findings) {
     let message = format!("expected {expected}, found {}", found(at.node));
     let mut finding = Finding::error(codes::WRONG_TYPE, at.value(), message);
-    finding.fix = retyped::mend(at.node, &at.route(), expected);
+    finding.fix = retyped::find_fix(at.node, &at.route(), expected);
     findings.push(match &at.node.content {
         Content::Scalar(scalar) if scalar.value == ScalarValue::Null => {
             finding.help("write a value, or remove the key")
@@ -173,8 +173,8 @@ pub(super) fn name(at: &Cursor<'_>, findings: &mut Findings) -> Option<Arc<str>>
     let finding = Finding::error(codes::BAD_NAME, at.value(), message).help(names::NAME_RULE);
     findings.push(match names::find_near_name(&name) {
         Some(near) => {
-            let change = Change::Text(at.value(), near.clone());
-            finding.mend(Mend::probable(format!("write `{near}`"), change))
+            let change = RouteEdit::WriteText(at.value(), near.clone());
+            finding.with_fix(RouteFix::not_safe(format!("write `{near}`"), change))
         }
         None => finding,
     });

@@ -2,9 +2,9 @@
 
 use super::codes;
 use crate::diagnostic::{Finding, did_you_mean, nearest};
-use crate::fix::{Change, Mend};
 use crate::source::At;
 use crate::vocabulary::{ForeignKey, Replacement, Section};
+use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// Returns whether keys of llm-orc are explained in the section.
 fn explains_foreign_keys(section: Section) -> bool {
@@ -41,13 +41,13 @@ pub(super) fn unknown_key(key: &str, section: Section, at: At) -> Finding {
     }
 }
 
-fn replace_foreign_key(replacement: Replacement, at: &At) -> Mend {
+fn replace_foreign_key(replacement: Replacement, at: &At) -> RouteFix {
     match replacement {
         Replacement::Rename(name) => {
-            let change = Change::Text(at.clone(), name.to_owned());
-            Mend::certain(format!("write `{name}`"), change)
+            let change = RouteEdit::WriteText(at.clone(), name.to_owned());
+            RouteFix::safe(format!("write `{name}`"), change)
         }
-        Replacement::Remove => Mend::probable("remove the key", Change::Remove(at.route.clone())),
+        Replacement::Remove => RouteFix::not_safe("remove the key", RouteEdit::Remove(at.route.clone())),
     }
 }
 

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use ensemble_ide::analysis::files::{self, is_shared_script, list_tests_of};
 use ensemble_ide::analysis::findings::{Kind, Place};
 use ensemble_ide::analysis::names::Named;
-use ensemble_ide::analysis::rename::{self, Edit, Renamed};
+use ensemble_ide::analysis::rename::{self, Renamed};
 use ensemble_ide::analysis::symbols::Symbol;
 use ensemble_ide::analysis::{View, complete, hover, names, symbols, tested_by};
 use ensemble_language::ensemble::Ensemble;
 use ensemble_language::loader::load;
 use ensemble_language::source::{Source, Span};
+use ensemble_language::yaml::edit::Edit;
 use lsp_server::{ErrorCode, Request};
 use lsp_types::notification::ShowMessage;
 use lsp_types::request::{self, Request as _};
@@ -246,7 +247,7 @@ impl<'s> Asked<'s> {
 
     fn workspace_edit(&self, document: &Document, renamed: &Renamed) -> Value {
         let edits = |text: &Text, edits: &[Edit]| -> Value {
-            let edit = |edit: &Edit| json!({"range": text.range(edit.span), "newText": edit.text});
+            let edit = |edit: &Edit| json!({"range": text.range(edit.span), "newText": edit.replacement});
             edits.iter().map(edit).collect()
         };
         let mut changes = Map::new();

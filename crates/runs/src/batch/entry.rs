@@ -35,7 +35,7 @@ impl Entry {
             run: run.to_string(),
             outcome: ended.completion_reason,
             detail: ended.detail.as_deref().map(str::to_owned),
-            turns: u64::from(state.turn_count()),
+            turns: u64::from(state.finished_turns()),
             result: document.result(),
             usage: document.usage(),
         })

@@ -6,10 +6,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use ensemble_core::conversation::{
-    CompletionReason, Event, Exchanges, Interruption, MessageAdded, PartEnded, Record,
-    RunStarted, TurnStarted,
+    CompletionReason, Event, Exchanges, Interruption, MessageAdded, PartEnded, Record, RunStarted, TurnStarted,
 };
-use ensemble_core::runner::{BoxFuture, Observation};
+use ensemble_core::runner::{AttemptResult, BoxFuture};
 use ensemble_core::store::{LogEnd, ReadError, RunReader};
 use ensemble_language::data::Usage;
 use ensemble_language::ensemble::Ensemble;
@@ -241,10 +240,10 @@ impl LoggedTurns {
                     let recorded = exchanges.get_mut(&agent).map(|all| all.take(None));
                     finished.exchange.splice(..0, recorded.unwrap_or_default());
                     let recorded = match self.for_models {
-                        true => Observation::from_record(finished),
-                        false => Observation::from_record(finished).without_exchange(),
+                        true => AttemptResult::from_record(finished),
+                        false => AttemptResult::from_record(finished).without_exchange(),
                     };
-                    let observation = Observation {
+                    let observation = AttemptResult {
                         parts: parts.remove(&agent).unwrap_or_default(),
                         usage: Usage::sum(before, recorded.usage),
                         ..recorded
@@ -253,7 +252,13 @@ impl LoggedTurns {
                     executions.insert(agent, ended);
                 }
                 Event::InputRequested(asked) => {
-                    executions.insert(asked.agent, Recorded::Asked(asked.question));
+                    let request = asked.pending_request();
+                    match executions.get_mut(&asked.agent) {
+                        Some(Recorded::Asked(requests)) => requests.push(request),
+                        _ => {
+                            executions.insert(asked.agent, Recorded::Asked(vec![request]));
+                        }
+                    }
                 }
                 Event::Interrupted(cause) => self.cut_by = Some(cause),
                 Event::RunEnded(ended) => {

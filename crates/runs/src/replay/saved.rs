@@ -9,14 +9,15 @@ use indexmap::IndexMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use ensemble_agents::regular;
 use ensemble_core::conversation::{
     Canceller, CompletionReason, Event, ExecutionEnd, ExecutionFinished, Interruption, LaterMessage, Record, RunEnded,
     RunStarted, Start, TurnFinished, TurnStarted,
 };
 use ensemble_core::log::FORMAT;
+use ensemble_core::request::RequestOrigin;
 use ensemble_core::thread::{Iteration, StopReason};
-use ensemble_language::data::{Context, Failure, FailureKind, JsonMap, Usage};
+use ensemble_language::data::{Context, Failure, FailureKind, JsonMap, Usage, output_from_value, parse_object};
+use ensemble_scripts::regular_files;
 
 use crate::error::RunError;
 
@@ -79,7 +80,7 @@ impl SavedRecords {
             path: path.to_owned(),
             reason,
         };
-        let text = regular::read(path, LARGEST).map_err(|error| unreadable(error.to_string()))?;
+        let text = regular_files::read(path, LARGEST).map_err(|error| unreadable(error.to_string()))?;
         Self::parse(&text).map_err(|error| {
             unreadable(format!(
                 "it is neither a journal nor a saved result with a `conversation_history`: {error}"
@@ -251,6 +252,7 @@ fn run_started(mut saved: Saved) -> RunStarted {
         simulated: Vec::new(),
         stubs: saved.stubs,
         responders: saved.responders,
+        caller: RequestOrigin::default(),
         definitions: None,
         forked_from: None,
         trace: None,
@@ -289,20 +291,15 @@ impl Entry {
             exchange: self.stop_reason.map(Iteration::stopped_for).into_iter().collect(),
             reused: false,
             sandboxes: Box::default(),
+            answer: None,
         }
     }
 }
 
-/// The output itself, or the one that stands as JSON text under `result`.
+/// Returns the output itself, or the object that is JSON text under `result`.
 fn output(data: Value) -> JsonMap {
-    let Value::Object(data) = data else {
-        return JsonMap::from_iter([("response".to_owned(), data)]);
-    };
-    let held = match data.get("result") {
-        Some(Value::String(text)) => serde_json::from_str::<JsonMap>(text).ok(),
-        _ => None,
-    };
-    held.unwrap_or(data)
+    let inner = data.get("result").and_then(Value::as_str).and_then(parse_object);
+    inner.unwrap_or_else(|| output_from_value(data))
 }
 
 fn failure(data: &Value, error: &Value) -> Failure {

@@ -86,7 +86,10 @@ fn rename(app: &App, path: &Path, text: &Arc<str>, wanted: &Value) -> Result<Val
     let tests = tests.filter_map(|(path, text)| Some((path.strip_prefix(&project.folder).ok()?.to_owned(), text)));
     let renamed = rename::rename(&view, at.start, name, &shared, tests.collect()).map_err(Failure::wrong)?;
     let units = Units::of(text);
-    let edits = renamed.edits.iter().map(|edit| spliced(&units, edit.span, &edit.text));
+    let edits = renamed
+        .edits
+        .iter()
+        .map(|edit| spliced(&units, edit.span, &edit.replacement));
     Ok(json!({
         "title": format!("call `{agent}` `{name}`"),
         "edits": edits.collect::<Vec<_>>(),

@@ -98,6 +98,12 @@ export function usage(used) {
 }
 
 /** A state as a word with a colour. */
+// The badge of a run: its state in words, and the colour of how it goes or ended.
+export function runBadge(run, more = '') {
+  const ends = { completed: 'good', cancelled: 'stopped', timeout: 'stopped', running: 'running', waiting: 'asks', interrupted: 'interrupted' };
+  return badge(ends[run.state] ?? 'failed', run.state + more);
+}
+
 export function badge(state, word = state) {
   return h('span', { class: `badge ${state}` }, String(word).replaceAll('_', ' '));
 }

@@ -1,12 +1,12 @@
 // The list of runs.
 
-import { badge, count, fill, get, h, main, runLink, time, trouble } from '/base.js';
+import { count, fill, get, h, main, runBadge, runLink, time, trouble } from '/base.js';
 
 const EVERY = 2000;
 
 export function showList() {
   document.title = 'Runs · ensemble';
-  const filter = h('input', { type: 'search', id: 'filter', placeholder: 'ensemble, input, id or outcome', oninput: () => draw() });
+  const filter = h('input', { type: 'search', id: 'filter', placeholder: 'ensemble, input, id or state', oninput: () => draw() });
   const body = h('tbody');
   const about = h('p', { class: 'quiet', role: 'status' });
   const head = ['Ensemble', 'State', 'Begun', 'Turns', 'Executions', 'Input'];
@@ -24,14 +24,14 @@ export function showList() {
     const failed = run.failed ? ` (${run.failed} failed)` : '';
     return h('tr', {},
       h('th', { scope: 'row' }, h('a', { href: runLink(run.id) }, run.ensemble), h('small', {}, run.id)),
-      h('td', {}, badge(run.state === 'ended' ? run.outcome === 'completed' ? 'good' : 'failed' : run.state, run.state === 'ended' || run.state === 'stopped' ? run.outcome : run.state)),
+      h('td', {}, runBadge(run)),
       h('td', { class: 'when' }, time(run.begun)), h('td', {}, String(run.turns)), h('td', {}, `${run.executions}${failed}`),
       h('td', { class: 'said' }, run.input));
   }
 
   function draw() {
     const words = filter.value.toLowerCase();
-    const fits = run => `${run.ensemble} ${run.input} ${run.id} ${run.outcome} ${run.state}`.toLowerCase().includes(words);
+    const fits = run => `${run.ensemble} ${run.input} ${run.id} ${run.state}`.toLowerCase().includes(words);
     const chosen = runs.filter(fits);
     const now = JSON.stringify([chosen.slice(0, most), chosen.length, runs.length]);
     if (now === drawn) return;

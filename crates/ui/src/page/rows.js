@@ -22,6 +22,11 @@ function content(row, live) {
     h('span', { class: 'quiet sums' }, [row.tries > 1 ? `${row.tries} attempts` : '', usage(row.usage), seconds(row.seconds)].filter(one => one).join(' · '))];
 }
 
+/** Can rows still be added? */
+function isGoingOn(run) {
+  return ['running', 'waiting'].includes(run.head.state);
+}
+
 export function showRows(run, panel) {
   const space = h('div', { class: 'space' });
   const scroller = h('div', { class: 'scroller', tabindex: '0', role: 'listbox', 'aria-label': 'Timeline' }, space);
@@ -29,7 +34,7 @@ export function showRows(run, panel) {
   const shown = new Map();
   const asked = new Set();
   let active = -1;
-  let isAtEnd = run.head.state === 'running';
+  let isAtEnd = isGoingOn(run);
   let chosen = null;
   let frame = 0;
 
@@ -121,7 +126,7 @@ export function showRows(run, panel) {
 
   function follow() {
     space.style.height = `${total() * HEIGHT}px`;
-    if (isAtEnd && run.head.state === 'running') scroller.scrollTop = total() * HEIGHT;
+    if (isAtEnd && isGoingOn(run)) scroller.scrollTop = total() * HEIGHT;
     later();
   }
   const resized = new ResizeObserver(later);

@@ -1,6 +1,6 @@
 // One run: its head, what waits for an answer, and the views of it.
 
-import { badge, count, fill, get, h, main, runLink, seconds, say, time, trouble, usage } from '/base.js';
+import { count, fill, get, h, main, runBadge, runLink, seconds, say, time, trouble, usage } from '/base.js';
 import { actions, waiting } from '/act.js';
 import { showDetail } from '/detail.js';
 import { showRows } from '/rows.js';
@@ -89,9 +89,8 @@ function facts(head) {
 }
 
 function title(head) {
-  const word = head.state === 'ended' || head.state === 'stopped' ? head.outcome : head.state;
   const elsewhere = head.process ? ` in process ${head.process}` : '';
-  return h('h1', {}, head.ensemble ?? '?', ' ', badge(head.state !== 'ended' ? head.state : head.outcome === 'completed' ? 'good' : 'failed', word + elsewhere));
+  return h('h1', {}, head.ensemble ?? '?', ' ', runBadge(head, elsewhere));
 }
 
 export function showRun([id, ...rest]) {
@@ -121,8 +120,8 @@ export function showRun([id, ...rest]) {
 
   function drawHead() {
     const head = run.head;
-    document.title = `${head.ensemble} · ${head.outcome ?? head.state}`;
-    once('title', [head.ensemble, head.state, head.outcome, head.process], () => title(head));
+    document.title = `${head.ensemble} · ${head.state}`;
+    once('title', [head.ensemble, head.state, head.process], () => title(head));
     once('detail', head.detail, () => head.detail ?? '');
     once('facts', [head.id, head.turns, head.executions, head.failed, head.usage, head.active], () => facts(head));
     once('actions', [head.can, head.state], () => actions(run));
@@ -131,7 +130,7 @@ export function showRun([id, ...rest]) {
       Object.keys(head.context ?? {}).length > 0 && h('details', { class: 'given' }, h('summary', {}, 'Given values'), h('pre', { class: 'block' }, JSON.stringify(head.context, null, 2))),
     ]);
     once('asks', [head.waiting, head.questions], () => waiting(run));
-    const state = `${head.ensemble}: ${head.outcome ?? head.state}`;
+    const state = `${head.ensemble}: ${head.state}`;
     if (state !== lastState && lastState) say(state);
     lastState = state;
   }

@@ -6,8 +6,8 @@ use std::sync::{Mutex, PoisonError};
 
 use tiktoken_rs::tokenizer::{Tokenizer, get_tokenizer};
 
-use crate::model::{estimate_attachment, estimate_files, estimate_tokens};
 use ensemble_core::thread::{Message, ToolCall};
+use ensemble_models::{estimate_attachment, estimate_files, estimate_tokens};
 
 /// Tokens that the format of a chat adds to each message of a model whose tokenizer is known.
 const PER_MESSAGE: u64 = 4;

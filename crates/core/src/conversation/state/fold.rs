@@ -66,6 +66,8 @@ impl ConversationState {
     fn message_added(&mut self, event: &MessageAdded) {
         if let Some(turn) = self.open_turn.take() {
             self.turn_count = turn.turn;
+            let is_finished = |slot: &Slot| matches!(slot.progress, OpenExecution::Finished(_));
+            self.empty_turns += u32::from(!turn.slots.iter().any(is_finished));
             let plan = self.plan.clone();
             for mut slot in turn.slots {
                 slot.usage = Usage::sum(slot.usage, slot.exchanges.take_usage());
@@ -77,6 +79,7 @@ impl ConversationState {
                 let agent = &mut self.agents[slot.agent.index()];
                 agent.requests_made += slot.usage.map_or(0, |usage| usage.own_requests());
                 agent.abandoned = slot.attempt;
+                agent.abandoned_usage = Usage::sum(agent.abandoned_usage, slot.usage);
                 if remembers(&plan, slot.agent) {
                     let stopped = slot.exchanges.take_stopped();
                     agent.failed_exchange = slot.exchanges.take(None);
@@ -118,6 +121,7 @@ impl ConversationState {
                 threads_by_key: std::mem::take(&mut agent.threads_by_key),
                 requests_made: agent.requests_made,
                 abandoned: agent.abandoned,
+                abandoned_usage: agent.abandoned_usage,
                 ..AgentState::default()
             };
         }
@@ -290,13 +294,18 @@ impl ConversationState {
             if !recorded.is_empty() {
                 event.exchange.splice(..0, recorded);
             }
+            // The usage of the execution contains the usage of parts that were stopped.
+            slot.exchanges = Exchanges::default();
             slot.progress = OpenExecution::Finished(Box::new((event, at)));
         }
     }
 
     fn input_requested(&mut self, event: &InputRequested) {
         if let Some(slot) = self.slot_mut(&event.agent) {
-            slot.progress = OpenExecution::Waiting(event.question.clone());
+            match &mut slot.progress {
+                OpenExecution::Waiting(requests) => requests.push(event.pending_request()),
+                progress => *progress = OpenExecution::Waiting(vec![event.pending_request()]),
+            }
         }
     }
 

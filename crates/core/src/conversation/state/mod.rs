@@ -22,7 +22,8 @@ use super::latest::LatestOutputs;
 use crate::conversation::part::ThreadsByKey;
 use crate::thread::{Iteration, Thread};
 use ensemble_language::condition::Facts;
-use ensemble_language::data::{Context, Question, Request, Usage};
+use crate::request::PendingRequest;
+use ensemble_language::data::{Context, Request, Usage};
 use ensemble_language::ensemble::Ending;
 use ensemble_language::plan::{AgentId, Edge, EdgeId, Plan};
 
@@ -60,6 +61,8 @@ pub struct AgentState {
     failed_exchange: Vec<Iteration>,
     /// The number of attempts of its next execution that were abandoned with their turn.
     abandoned: u32,
+    /// The usage of executions that were abandoned with their turn.
+    abandoned_usage: Option<Usage>,
 }
 
 /// A user message that continued the run.
@@ -86,6 +89,8 @@ pub struct ConversationState {
     inputs: Arc<Context>,
     context: Arc<Context>,
     turn_count: u32,
+    /// The number of abandoned turns in which no execution had finished.
+    empty_turns: u32,
     /// The value of `turn_count` at the last user message. Limits count from there.
     leg_start: u32,
     /// The user messages after the first input.
@@ -138,6 +143,7 @@ impl ConversationState {
             inputs: Arc::default(),
             context: Arc::default(),
             turn_count: 0,
+            empty_turns: 0,
             leg_start: 0,
             messages: Vec::new(),
             history: Arc::default(),
@@ -209,9 +215,15 @@ impl ConversationState {
         &self.context
     }
 
-    /// `turn_count`: the number of finished turns.
+    /// `turn_count` of conditions and templates: the number of the latest turn that finished or was abandoned.
     pub fn turn_count(&self) -> u32 {
         self.turn_count
+    }
+
+    /// Returns the number of turns that reports show: turns that finished, and abandoned turns in which an execution had
+    /// finished.
+    pub fn finished_turns(&self) -> u32 {
+        self.turn_count - self.empty_turns
     }
 
     /// The number of turns finished since the last user message, which `max_total_turns` limits.
@@ -229,15 +241,12 @@ impl ConversationState {
         &self.permitted
     }
 
-    /// The questions of the open turn without an answer, each with the agent that asks.
-    pub fn open_questions(&self) -> impl Iterator<Item = Question> {
+    /// The questions and permission requests of the open turn without an answer, in the order of the file.
+    pub fn pending_requests(&self) -> impl Iterator<Item = &PendingRequest> {
         let slots = self.open_turn.iter().flat_map(|turn| &turn.slots);
-        slots.filter_map(|slot| match &slot.progress {
-            OpenExecution::Waiting(question) => Some(Question {
-                asked_by: question.asked_by.clone().or_else(|| Some(slot.start.agent.clone())),
-                ..question.clone()
-            }),
-            OpenExecution::Pending | OpenExecution::Finished(_) => None,
+        slots.flat_map(|slot| match &slot.progress {
+            OpenExecution::Waiting(requests) => requests.as_slice(),
+            OpenExecution::Pending | OpenExecution::Finished(_) => &[],
         })
     }
 
@@ -484,6 +493,11 @@ impl AgentState {
     /// LLM, with `for_each`: the messages between the agent and its model, by the key of the part.
     pub fn threads_by_key(&self) -> &Arc<ThreadsByKey> {
         &self.threads_by_key
+    }
+
+    /// Returns the usage of executions that were abandoned with their turn.
+    pub fn abandoned_usage(&self) -> Option<Usage> {
+        self.abandoned_usage
     }
 
     /// LLM: the number of requests to its model.

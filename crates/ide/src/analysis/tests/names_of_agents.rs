@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use ensemble_language::check::{Around, OutputKeys, ScriptText};
+use ensemble_language::check::{CheckContext, OutputKeys, ScriptText};
 use ensemble_language::condition::{Fields, Type};
 use ensemble_language::diagnostic::Finding;
 use ensemble_language::ensemble::{Agent, Ensemble, Profile};
 use ensemble_language::loader::load;
 use ensemble_language::source::Source;
+use ensemble_language::yaml::edit::apply_edits;
 
 use crate::analysis::findings::Kind;
 use crate::analysis::{View, complete, hover, names, rename};
@@ -21,7 +22,7 @@ struct Beside {
     output: Option<Type>,
 }
 
-impl Around for Beside {
+impl CheckContext for Beside {
     fn configured(&self) -> Option<&[(Arc<str>, Profile)]> {
         None
     }
@@ -63,15 +64,13 @@ fn renamed(text: &str, scripts: &[(&'static str, &'static str)], new: &str) -> (
         let offset = text.find("name: a").expect("the agent") + 6;
         let renamed = rename::rename(view, offset, new, &|_: &Path| false, Vec::new()).expect("it can be renamed");
         let of_scripts = renamed.others.iter();
-        let changed = of_scripts
-            .map(|(_, text, edits)| rename::applied(text, edits))
-            .collect();
+        let changed = of_scripts.map(|(_, text, edits)| apply_edits(text, edits)).collect();
         let left = renamed
             .uncertain
             .iter()
             .map(|path| path.display().to_string())
             .collect();
-        (rename::applied(text, &renamed.edits), changed, left)
+        (apply_edits(text, &renamed.edits), changed, left)
     })
 }
 

@@ -13,13 +13,13 @@ use crate::diagnostic::Finding;
 use crate::ensemble::{
     Acp, Agent, AgentKind, Conversation, Llm, Memory, ModelChoice, OnError, OnResume, Retry, Sandbox, Trigger,
 };
-use crate::fix::{Change, Mend};
 use crate::loader::fields::Fields;
 use crate::loader::findings::Findings;
 use crate::loader::reader::{Cursor, count, count_or_none, filled_texts, flag, name, seconds, text, word};
 use crate::loader::words::{meant_key, one_of, quoted};
 use crate::loader::{codes, json};
 use crate::vocabulary::{AgentType, CHOOSERS, Key, Section, chooses_type};
+use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// Reads the agent at `index`.
 pub(super) fn read(
@@ -134,9 +134,9 @@ fn kind(fields: &Fields<'_>, tools: &Tools<'_>, findings: &mut Findings) -> Opti
     if let Some(declared) = declared.filter(|declared| declared != kind) {
         let at = fields.at.route().key("type").value();
         let message = format!("`type: {}` contradicts `{key}`", declared.word());
-        let change = Change::Text(at.clone(), kind.word().to_owned());
+        let change = RouteEdit::WriteText(at.clone(), kind.word().to_owned());
         let finding = Finding::error(codes::KIND_MISMATCH, at, message)
-            .mend(Mend::certain(format!("write `type: {}`", kind.word()), change));
+            .with_fix(RouteFix::safe(format!("write `type: {}`", kind.word()), change));
         let finding = finding.also(
             fields.at.route().key(*key).as_key(),
             "this key defines what the agent runs",
@@ -400,11 +400,11 @@ fn model(at: &Cursor<'_>, findings: &mut Findings) -> Option<ModelChoice> {
 fn config(fields: &Fields<'_>, findings: &mut Findings) -> Option<JsonMap> {
     if let (Some(config), Some(parameters)) = (fields.get("config"), fields.get("parameters")) {
         let message = "`parameters` is another spelling of `config`, and both are given".to_owned();
-        let mend = Mend::probable("remove `parameters`", Change::Remove(parameters.route()));
+        let fix = RouteFix::not_safe("remove `parameters`", RouteEdit::Remove(parameters.route()));
         findings.push(
             Finding::error(codes::TWO_SPELLINGS, parameters.key(), message)
                 .also(config.key(), "first here")
-                .mend(mend),
+                .with_fix(fix),
         );
     }
     match fields.get("config").or_else(|| fields.get("parameters")) {

@@ -10,7 +10,6 @@ use super::remote::{check_private, environment_variable};
 use super::{Names, reference, sandbox};
 use crate::diagnostic::{Finding, did_you_mean, nearest};
 use crate::ensemble::{CLIENT_SERVER, CommandLine, McpServer, Permission, Setting, Tool, ToolKind, ToolUse};
-use crate::fix::{Change, Mend};
 use crate::loader::document::{Content, Document};
 use crate::loader::fields::Fields;
 use crate::loader::findings::Findings;
@@ -21,6 +20,7 @@ use crate::loader::words::quoted;
 use crate::loader::{codes, json};
 use crate::names::is_tool_name;
 use crate::vocabulary::Section;
+use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// The keys that define how a tool is performed.
 const PERFORMERS: [&str; 4] = ["script", "agent", "ensemble", "mcp"];
@@ -94,10 +94,10 @@ fn kind(fields: &Fields<'_>, names: &Names<'_>, findings: &mut Findings) -> Opti
     match key {
         "script" => {
             if fields.get("parameters").is_none() {
-                let added = "parameters: {type: object, properties: {}}".to_owned();
-                let change = Change::Add(fields.at.route(), added);
+                let schema = serde_json::json!({"type": "object", "properties": {}});
+                let change = RouteEdit::AddKey(fields.at.route(), "parameters".to_owned(), schema);
                 let finding = Finding::error(codes::MISSING, fields.at.value(), "`parameters` is missing")
-                    .mend(Mend::probable("add a schema without arguments", change));
+                    .with_fix(RouteFix::not_safe("add a schema without arguments", change));
                 findings.push(finding.help(
                     "write a JSON Schema of the arguments, for example `parameters: {type: object, properties: {}}`",
                 ));

@@ -1,7 +1,7 @@
 //! The differences between two runs, for users and as JSON.
 
-use serde_json::{Value, json};
 use ensemble_diff::{LineChange, changed_lines};
+use serde_json::{Value, json};
 
 use crate::report::format::{BAD, CAUTION, DIM, GOOD, NAME, count};
 use crate::report::values::value_text;

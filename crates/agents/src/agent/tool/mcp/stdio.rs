@@ -12,11 +12,11 @@ use tokio::process::{ChildStdin, ChildStdout};
 
 use super::Address;
 use crate::agent::Execution;
-use crate::agent::process::service::{self, Service, ServiceSettings};
-use crate::agent::process::{Environment, Watchdog};
 use crate::agent::script::{Resolved, resolve, resolve_words};
 use ensemble_core::secrets::Secrets;
 use ensemble_language::ensemble::CommandLine;
+use ensemble_process::service::{self, Service, ServiceSettings};
+use ensemble_process::{Environment, Watchdog};
 
 /// The maximum size of a message of a server, in bytes: 16 MiB.
 const LONGEST_MESSAGE: usize = 16 << 20;
