@@ -5,19 +5,8 @@
 //! *key* that does not exist yet (`context.review` before the first review) is rendered as an empty text, so that one
 //! prompt works for the first turn and all later ones. The same applies to a dependency that has no output yet.
 //!
-//! | variable | value |
-//! |---|---|
-//! | `input` | the run's input |
-//! | `inputs` | what the run was given by name |
-//! | `context` | the accumulated context |
-//! | `turn_count` | turns finished so far |
-//! | `execution` | the number of the execution of the agent, from 1 |
-//! | `<agent>` | the latest output of a dependency; it is printed as its `response` if it has one |
-//! | `dependencies` | the same by name, for names that are not identifiers: `dependencies["fact-checker"]` |
-//! | `parameters` | the agent's `config` |
-//! | `request` | `from`, `parameters`, `priority` of the request that started it; otherwise nothing |
-//! | `history` | the executions so far, the oldest first: `agent_name`, `turn_number`, `execution`, `output_data`, `success` |
-//! | `transcript` | the same as text, in labelled blocks |
+//! The variables are those of [`vocabulary::TEMPLATE_VARIABLES`], and the names of dependencies: the latest output of each, which
+//! is printed as its `response` if it has one.
 //!
 //! A part of an execution (`for_each`) also has its item, under the name that the author gives it, and `part`: `index`,
 //! `key` and `count`.
@@ -55,26 +44,16 @@ pub use self::missing::{Missed, MissingKey};
 pub use self::paths::{Path, printed};
 use self::scan::{DEPTH_LIMIT, Scan, scan};
 pub use self::syntax::{Tag, TagKind, has_marks, tags};
-pub use self::typing::{Variables, filter_names, misfits};
+pub use self::typing::{Variables, filter_words, misfits};
 pub use self::watch::{Look, watched};
 pub use crate::data::output_text;
 use crate::data::{Context, JsonMap, Request};
 use crate::past::Past;
 use crate::source::Span;
+use crate::vocabulary;
 
 /// The names that every template can use, in addition to the names of dependencies.
-pub const VARIABLES: [&str; 10] = [
-    "input",
-    "inputs",
-    "context",
-    "turn_count",
-    "execution",
-    "dependencies",
-    "parameters",
-    "request",
-    "history",
-    "transcript",
-];
+pub const VARIABLES: [&str; 10] = vocabulary::names(&vocabulary::TEMPLATE_VARIABLES);
 
 /// Those of them that tell of all executions.
 const OF_HISTORY: [&str; 2] = ["history", "transcript"];
