@@ -110,6 +110,7 @@ fn perform(state: &mut ConversationState, commit: &mut impl FnMut(&mut Conversat
             exchange: Vec::new(),
             reused: false,
             sandboxes: Box::default(),
+            answer: None,
         };
         commit(state, Event::ExecutionFinished(finished));
     }
@@ -131,6 +132,7 @@ fn started() -> RunStarted {
         stubs: Default::default(),
         responders: Default::default(),
         definitions: None,
+        caller: Default::default(),
         forked_from: None,
         trace: None,
         program: "bench".to_owned(),

@@ -161,6 +161,7 @@ pub(crate) fn started(plan: &Plan) -> RunStarted {
         stubs: Default::default(),
         responders: Default::default(),
         definitions: None,
+        caller: Default::default(),
         forked_from: None,
         trace: None,
         program: "bench".to_owned(),

@@ -88,7 +88,10 @@ impl Recorded {
                 }
                 Event::InputRequested(asked) => {
                     let asker = (asked.agent.clone(), asked.execution);
-                    questions.entry(asker).or_insert_with(Vec::new).push(asked.pending_request());
+                    questions
+                        .entry(asker)
+                        .or_insert_with(Vec::new)
+                        .push(asked.pending_request());
                 }
                 Event::RunEnded(ended) => outcome = Some(ended.completion_reason),
                 _ => {}

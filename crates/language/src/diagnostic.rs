@@ -155,6 +155,15 @@ impl Finding {
         self.suggest(near, Applicability::Unsafe, change)
     }
 
+    /// Returns the error that an ensemble has no agent of this name, with the most similar name or a list of the agents.
+    pub fn unknown_agent<'n>(code: Code, at: At, name: &str, agents: impl Iterator<Item = &'n str> + Clone) -> Self {
+        let finding = Self::error(code, at, format!("there is no agent `{name}`"));
+        match did_you_mean(name, agents.clone()) {
+            Some(near) => finding.meant_name(name, near),
+            None => finding.help(list_agents(agents)),
+        }
+    }
+
     /// Offers the choice that is most similar to the value, if one is similar enough.
     #[must_use]
     pub(crate) fn meant_choice(self, written: &str, choices: &[String]) -> Self {
@@ -257,4 +266,12 @@ mod tests {
         assert_eq!(near("scrpt", &["script", "script"]), found("script", true));
         assert_eq!(near("abc", &["xyz"]), None);
     }
+}
+
+/// Returns the sentence that names the agents of an ensemble; of many agents, only the first.
+pub fn list_agents<'n>(mut agents: impl Iterator<Item = &'n str>) -> String {
+    const SHOWN: usize = 8;
+    let shown: Vec<String> = agents.by_ref().take(SHOWN).map(|name| format!("`{name}`")).collect();
+    let more = if agents.next().is_some() { ", …" } else { "" };
+    format!("the agents are {}{more}", shown.join(", "))
 }

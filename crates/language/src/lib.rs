@@ -28,6 +28,7 @@ pub mod diagnostic;
 pub mod ensemble;
 pub mod fix;
 pub mod loader;
+pub mod names;
 pub mod past;
 pub mod plan;
 #[cfg(any(test, feature = "random-ensembles"))]
@@ -35,4 +36,5 @@ pub mod random_ensembles;
 pub mod shown;
 pub mod source;
 pub mod template;
+pub mod vocabulary;
 pub mod yaml;

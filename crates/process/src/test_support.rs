@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::{Bounds, Environment, payload};
+use ensemble_core::request::RequestOrigin;
 use ensemble_core::runner::{Execution, ExecutionRecords, Notes};
 use ensemble_core::stopwatch::Stopwatch;
 use ensemble_language::data::{Context, JsonMap, Remaining};
@@ -14,6 +15,7 @@ use ensemble_language::past::Past;
 pub fn an_execution() -> Execution {
     Execution {
         records: ExecutionRecords::default(),
+        origin: RequestOrigin::default(),
         run_id: Arc::from("run-1"),
         agent_name: Arc::from("asker"),
         execution: 3,

@@ -11,7 +11,7 @@ use ensemble_core::conversation::PermissionDecision;
 use ensemble_core::request::RequestDigest;
 use ensemble_core::records::{LineError, decode, encode};
 use ensemble_core::store::RunId;
-use ensemble_agents::agent::input::Answers;
+use ensemble_runs::Answers;
 use ensemble_history::{RunState, RunSummary};
 use ensemble_language::data::Usage;
 use ensemble_runs::Ready;

@@ -74,6 +74,7 @@ pub mod trust;
 
 pub use client_servers::{ClientServer, ClientServers, ServersError};
 pub use answered::{UnusedAnswer, check_option_answers};
+pub use ensemble_agents::agent::input::Answers;
 pub use error::RunError;
 pub use events::{LivePiece, Piece, RunEvent, RunEventKind, RunEvents, Tracer};
 pub use fork::{ForkChanges, ReadyFork};

@@ -71,6 +71,7 @@ fn started(id: &str) -> RunStarted {
         stubs: Default::default(),
         responders: Default::default(),
         definitions: None,
+        caller: Default::default(),
         forked_from: None,
         trace: None,
         program: String::new(),

@@ -1,15 +1,18 @@
 //! What can be typed at a place.
 
+use ensemble_language::condition::function_words;
 use ensemble_language::diagnostic::Severity;
 use ensemble_language::ensemble::{PROVIDERS, SIMULATED};
 use ensemble_language::loader::codes;
 use ensemble_language::source::{Route, Span, Step};
+use ensemble_language::template::{self, filter_words};
+use ensemble_language::vocabulary::{TEMPLATE_VARIABLES, VARIABLES, Word, chooses_type};
 
 use super::code::{self, Reading};
 use super::cursor::{Cursor, What, cursors};
 use super::lexis::Kind as WordKind;
 use super::tree::{self, Code};
-use super::{View, findings, lexis, schema, tested, words};
+use super::{View, findings, lexis, schema, tested};
 
 /// Something that can be typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,11 +116,11 @@ fn keys(view: &View<'_>, cursor: &Cursor, others: &[String], offset: usize) -> V
         return names(free, Kind::Agent, span);
     }
     let is_root = cursor.route.0.is_empty();
-    let runs_something = others.iter().any(|key| tree::KINDS.contains(&key.as_str()));
+    let runs_something = others.iter().any(|key| chooses_type(key));
     let is_agent = matches!(tree::pattern(&cursor.route).as_str(), "agents.*");
     let offered = view.schema().keys(&cursor.route).into_iter().filter(|key| {
         let is_known = others.iter().any(|other| other == key.name);
-        let is_second_kind = is_agent && runs_something && tree::KINDS.contains(&key.name);
+        let is_second_kind = is_agent && runs_something && chooses_type(key.name);
         let is_elsewhere = is_root && view.kind == findings::Kind::Configuration && key.name != "model_profiles";
         !is_known && !is_second_kind && !is_elsewhere
     });
@@ -237,15 +240,14 @@ fn in_code(view: &View<'_>, route: &Route, code: Code, before: &str, offset: usi
     let span = word_before(view.text, offset, in_identifier);
     match end.checked_sub(1).map(|at| all[at].text) {
         Some("." | "?.") => members(&reading, &code::path(&all, end - 1), span, false),
-        Some("|") if code == Code::Template => of_words(words::FILTERS, Kind::Function, span),
+        Some("|") if code == Code::Template => of_words(filter_words(), Kind::Function, span),
         _ => top(&reading, span),
     }
 }
 
 /// Whether the end of a text is inside of `{{ … }}` or `{% … %}`.
 fn is_in_tag(before: &str) -> bool {
-    let ends = lexis::tags(before).last().is_some_and(|tag| tag.end == before.len());
-    ends && !before.ends_with("}}") && !before.ends_with("%}")
+    template::tags(before).last().is_some_and(|tag| !tag.is_closed)
 }
 
 fn members(reading: &Reading<'_>, path: &[String], span: Span, is_text: bool) -> Vec<Completion> {
@@ -265,7 +267,7 @@ fn members(reading: &Reading<'_>, path: &[String], span: Span, is_text: bool) ->
     let mut offered: Vec<Completion> = found.filter(|one| can_stand(&one.name)).map(member).collect();
     let is_of_agents = matches!(path.as_slice(), ["outputs" | "executions" | "agent_execution_count"]);
     if reading.code == Code::Condition && !is_text && !is_of_agents && !path.is_empty() {
-        offered.extend(of_words(words::FUNCTIONS, Kind::Function, span));
+        offered.extend(of_words(function_words(), Kind::Function, span));
     }
     offered
 }
@@ -275,9 +277,9 @@ fn top(reading: &Reading<'_>, span: Span) -> Vec<Completion> {
     match reading.code {
         Code::Condition => {
             let is_condition = matches!(reading.route.0.last(), Some(Step::Key(key)) if &**key == "condition");
-            let mut offered = of_words(words::VARIABLES, Kind::Variable, span);
+            let mut offered = of_words(&VARIABLES, Kind::Variable, span);
             offered.retain(|one| one.label != "output" || is_condition);
-            offered.extend(of_words(words::FUNCTIONS, Kind::Function, span));
+            offered.extend(of_words(function_words(), Kind::Function, span));
             offered.extend(names(
                 ["and", "or", "not", "in", "True", "False", "None"].map(str::to_owned),
                 Kind::Word,
@@ -288,22 +290,22 @@ fn top(reading: &Reading<'_>, span: Span) -> Vec<Completion> {
         Code::Template => {
             let near = reading.dependencies().into_iter();
             let mut offered = names(near.filter(|name| name.chars().all(in_identifier)), Kind::Agent, span);
-            offered.extend(of_words(words::IN_TEMPLATES, Kind::Variable, span));
+            offered.extend(of_words(&TEMPLATE_VARIABLES, Kind::Variable, span));
             offered
         }
     }
 }
 
-fn of_words(list: &'static [words::Meaning], kind: Kind, span: Span) -> Vec<Completion> {
-    let one = |word: &words::Meaning| Completion {
+fn of_words(words: impl IntoIterator<Item = &'static Word>, kind: Kind, span: Span) -> Vec<Completion> {
+    let one = |word: &'static Word| Completion {
         label: word.name.to_owned(),
         kind,
         detail: Some(word.form.to_owned()),
-        meaning: Some(word.text.to_owned()),
+        meaning: Some(word.documentation.to_owned()),
         insert: word.name.to_owned(),
         span,
     };
-    list.iter().map(one).collect()
+    words.into_iter().map(one).collect()
 }
 
 /// The codes that a comment can allow.

@@ -1,15 +1,17 @@
 //! What stands at a place, in Markdown.
 
-use ensemble_language::condition::Type;
+use ensemble_language::condition::{Type, find_function_word};
 use ensemble_language::ensemble::{Agent, AgentKind, CommandLine, McpServer, ModelChoice, Permission, Tool, ToolKind};
 use ensemble_language::loader::explain;
 use ensemble_language::source::{Route, Span};
+use ensemble_language::template::filter_words;
+use ensemble_language::vocabulary::{self, TEMPLATE_VARIABLES, VARIABLES};
 
 use super::code::{self, Reading};
 use super::lexis::{Kind, Word};
 use super::names::{Named, Occurrence};
 use super::tree::{self, Code, Spot};
-use super::{View, names, words};
+use super::{View, names};
 
 /// What stands at a place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -125,21 +127,20 @@ fn meaning_of(view: &View<'_>, all: &[Word<'_>], at: usize, code: Code, route: &
     let before = at.checked_sub(1).map(|before| all[before].text);
     let is_call = all.get(at + 1).is_some_and(|next| next.text == "(");
     let is_member = matches!(before, Some("." | "?."));
-    let shown = |meaning: &words::Meaning| format!("**`{}`**\n\n{}", meaning.form, meaning.text);
+    let shown = |word: &vocabulary::Word| format!("**`{}`**\n\n{}", word.form, word.documentation);
     if code == Code::Template && before == Some("|") {
-        return words::find(words::FILTERS, word.text).map(shown);
+        return filter_words().find(|filter| filter.name == word.text).map(shown);
     }
     if code == Code::Condition && is_call {
-        return words::function(word.text).map(shown);
+        return find_function_word(word.text).map(shown);
     }
-    let list = if code == Code::Condition {
-        words::VARIABLES
-    } else {
-        words::IN_TEMPLATES
+    let variables: &[vocabulary::Word] = match code {
+        Code::Condition => &VARIABLES,
+        Code::Template => &TEMPLATE_VARIABLES,
     };
     if !is_member
         && word.kind == Kind::Name
-        && let Some(meaning) = words::find(list, word.text)
+        && let Some(meaning) = variables.iter().find(|variable| variable.name == word.text)
     {
         let kind = match (word.text, code) {
             ("output", Code::Condition) => Reading { view, route, code }
@@ -148,7 +149,7 @@ fn meaning_of(view: &View<'_>, all: &[Word<'_>], at: usize, code: Code, route: &
             _ => None,
         };
         let form = kind.unwrap_or_else(|| meaning.form.to_owned());
-        return Some(format!("**`{}`**: {form}\n\n{}", meaning.name, meaning.text));
+        return Some(format!("**`{}`**: {form}\n\n{}", meaning.name, meaning.documentation));
     }
     let path = code::path(all, at + 1);
     let known = Reading { view, route, code }.type_of(&path.iter().map(String::as_str).collect::<Vec<_>>())?;

@@ -3,6 +3,7 @@
 //! It is enough to find names. What a text means is decided by the language itself.
 
 use ensemble_language::source::Span;
+use ensemble_language::template::tags;
 
 /// The kinds of words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,8 +34,8 @@ pub(super) fn of_condition(text: &str) -> Vec<Word<'_>> {
 /// The words inside of the tags of a template.
 pub(super) fn of_template(text: &str) -> Vec<Word<'_>> {
     let mut words = Vec::new();
-    for span in tags(text) {
-        read(text, span.start, span.end, Dialect::Plain, &mut words);
+    for tag in tags(text) {
+        read(text, tag.inside.start, tag.inside.end, Dialect::Plain, &mut words);
     }
     words
 }
@@ -44,36 +45,6 @@ pub(super) fn of_rhai(text: &str) -> Vec<Word<'_>> {
     let mut words = Vec::new();
     read(text, 0, text.len(), Dialect::Rhai, &mut words);
     words
-}
-
-/// The insides of `{{ … }}` and `{% … %}`, without comments and `raw` blocks. The last one may have no end.
-pub(super) fn tags(text: &str) -> Vec<Span> {
-    let mut spans = Vec::new();
-    let mut at = 0;
-    while let Some(open) = text[at..].find('{').map(|found| at + found) {
-        let inside = (open + 2).min(text.len());
-        let close = match text.as_bytes().get(open + 1) {
-            Some(b'{') => "}}",
-            Some(b'%') => "%}",
-            Some(b'#') => "#}",
-            _ => {
-                at = open + 1;
-                continue;
-            }
-        };
-        let end = text[inside..].find(close).map_or(text.len(), |found| inside + found);
-        at = (end + 2).min(text.len());
-        if close == "#}" {
-            continue;
-        }
-        let tag = text[inside..end].trim_matches(['-', '+', ' ']);
-        if close == "%}" && tag == "raw" {
-            at = text[at..].find("endraw").map_or(text.len(), |found| at + found);
-            continue;
-        }
-        spans.push(Span::new(inside, end));
-    }
-    spans
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

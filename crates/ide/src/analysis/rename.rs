@@ -9,6 +9,7 @@ use ensemble_language::check;
 use ensemble_language::diagnostic::Code;
 use ensemble_language::ensemble::{AgentKind, Simulated, ToolKind};
 use ensemble_language::loader::load;
+use ensemble_language::names::{is_name, is_tool_name};
 use ensemble_language::source::{Source, Span};
 use ensemble_language::template;
 use ensemble_language::yaml::edit::{Edit, Style, apply_edits, spell_text};
@@ -30,9 +31,6 @@ pub struct Renamed {
     /// Whether the agent's output is stored in the context under its name.
     pub is_stored: bool,
 }
-
-/// The longest name of a tool.
-const LONGEST_TOOL: usize = 64;
 
 /// The name at the offset; not that of a server's tool, which the server gives.
 pub fn prepare(view: &View<'_>, offset: usize) -> Option<Occurrence> {
@@ -149,18 +147,6 @@ pub fn in_other(path: &Path, text: &str, agent: &str, new: &str, is_stored: bool
         occurrences.ok_or("the script has variables of its own with the names of those that hold agents")?;
     let edits: Vec<Edit> = occurrences.iter().map(|one| edit(text, one, new)).collect();
     Ok(apply_edits(text, &edits))
-}
-
-/// Whether the text can be the name of an agent.
-fn is_name(text: &str) -> bool {
-    let is_first = |c: char| c.is_ascii_alphanumeric();
-    text.starts_with(is_first) && text.chars().all(|c| is_first(c) || "_.-".contains(c))
-}
-
-/// Whether the text can be the name of a tool, which models read.
-fn is_tool_name(text: &str) -> bool {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    !text.is_empty() && text.len() <= LONGEST_TOOL && text.chars().all(is_part)
 }
 
 /// Whether the name can be written after a dot, and as a variable.

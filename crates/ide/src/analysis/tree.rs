@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ensemble_language::loader::document::{Content, Node};
 use ensemble_language::loader::{self, Document};
 use ensemble_language::source::{Route, Source, Span, Step};
+use ensemble_language::vocabulary::CHOOSERS;
 
 use super::tested;
 
@@ -138,7 +139,8 @@ pub(super) fn tools(document: &Document) -> Vec<&str> {
 
 /// The key that says what an agent runs.
 pub(super) fn kind(agent: &Node) -> Option<&'static str> {
-    KINDS.into_iter().find(|key| agent.get(key).is_some())
+    let mut keys = CHOOSERS.into_iter().map(|(key, _)| key);
+    keys.find(|key| agent.get(key).is_some())
 }
 
 /// The names of the agents on which an agent depends.
@@ -149,9 +151,6 @@ pub(super) fn dependencies(agent: &Node) -> Vec<&str> {
     let long = long.filter_map(|item| item.text().or_else(|| item.get("agent_name")?.text()));
     short.chain(long).map(|name| &**name).collect()
 }
-
-/// The keys of an agent of which it has exactly one.
-pub(super) const KINDS: [&str; 7] = ["script", "model_profile", "model", "input", "ensemble", "acp", "tool"];
 
 /// The number of the agent in which a route ends.
 pub(super) fn agent_of(route: &Route) -> Option<usize> {

@@ -2,7 +2,7 @@
 
 use super::graph::Graph;
 use super::subject::Subject;
-use crate::diagnostic::{Finding, did_you_mean};
+use crate::diagnostic::Finding;
 use crate::loader::codes;
 use crate::source::At;
 
@@ -30,9 +30,10 @@ fn unknown(graph: &Graph<'_>, name: &str, at: impl FnOnce() -> At) -> Option<Fin
     if graph.find(name).is_some() {
         return None;
     }
-    let finding = Finding::error(codes::CONDITION_AGENT, at(), format!("there is no agent `{name}`"));
-    Some(match did_you_mean(name, graph.names()) {
-        Some(known) => finding.meant_name(name, known),
-        None => finding.help("the keys of `executions` and `outputs` are the names of the agents in this ensemble"),
-    })
+    Some(Finding::unknown_agent(
+        codes::CONDITION_AGENT,
+        at(),
+        name,
+        graph.names(),
+    ))
 }

@@ -92,7 +92,10 @@ fn texts(
     let of_profiles = profiles.prompts(&models)?;
     let of_file = templates::all(graph.ensemble).map(|(text, _)| text);
     let all_templates = of_file.chain(of_profiles);
-    texts.extend(all_templates.flat_map(template::tags).map(str::to_owned));
+    for text in all_templates {
+        let tags = template::tags(text);
+        texts.extend(tags.map(|tag| text[tag.inside.start..tag.inside.end].to_owned()));
+    }
     texts.extend(
         graph
             .all_edges()

@@ -3,8 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use super::Command;
-use super::sketch::KINDS;
+use crate::names::is_name;
 use crate::source::{Route, Step};
+use crate::vocabulary::chooses_type;
 use crate::yaml::edit::{RouteEdit, Style, spell_flow};
 
 /// The plan of a command.
@@ -129,7 +130,7 @@ impl Draft {
         if self.agent(name).is_ok() {
             return Err(format!("there is an agent `{name}` already"));
         }
-        if !KINDS.contains(&kind) {
+        if !chooses_type(kind) {
             return Err(format!("`{kind}` is no kind of agent"));
         }
         if value.trim().is_empty() {
@@ -448,10 +449,4 @@ fn default_of(key: &str, value: &Value) -> Result<Value, String> {
         true => Ok(default.into()),
         false => Err(format!("`{key}` is {}, not {value}", words.join(" or "))),
     }
-}
-
-/// Whether the text can be the name of an agent.
-fn is_name(text: &str) -> bool {
-    let is_first = |c: char| c.is_ascii_alphanumeric();
-    text.starts_with(is_first) && text.chars().all(|c| is_first(c) || "_.-".contains(c))
 }

@@ -7,8 +7,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::document::{Content, Document, Entry, Node};
-use super::words::is_extension;
 use crate::definition::{Definition, Difference, ExternalDefinitions, Part, PartKind};
+use crate::vocabulary::is_extension;
 
 /// The keys of a profile that do not change what a model replies.
 const KEYS_OF_COST: [&str; 3] = ["cost", "rate_limit", "prompt_cache"];

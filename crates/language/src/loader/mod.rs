@@ -19,6 +19,7 @@ pub mod codes;
 mod decode;
 mod defaults;
 pub mod explain;
+mod fields;
 mod findings;
 mod json;
 mod map;
@@ -27,7 +28,6 @@ mod reader;
 mod retyped;
 pub mod schema;
 mod syntax;
-mod test_words;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -48,9 +48,10 @@ pub use changes::{Changes, Side, changes, meaning};
 pub use decode::{Answers, Level, ReportFormat, Settings};
 pub use findings::MAX_FINDINGS;
 
+use crate::vocabulary::Section;
 use document::Content;
 use findings::Findings;
-use words::{Section, meant_key};
+use words::meant_key;
 
 /// The label of the place that names another file.
 const NAMED: &str = "it is named here";

@@ -44,10 +44,7 @@ pub(super) fn find_fix(node: &Node, route: &Route, expected: &str) -> Option<Rou
             RouteEdit::WriteYaml(place, bare.to_owned()),
         ));
     }
-    let is_name = bare.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && bare
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'));
+    let is_name = crate::names::is_name(bare);
     let is_list = ["a list of agent names", "a list of tool names", "a list of names"]
         .iter()
         .any(|list| expected.starts_with(list));

@@ -1,4 +1,4 @@
-//! Edits in the graph, as splices of the text.
+//! Edits of the graph, as edits of the text.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -58,14 +58,14 @@ pub(super) fn edit(app: &App, given: &Value) -> Result<Value, Failure> {
     let edits = fix
         .edits
         .iter()
-        .map(|edit| spliced(&units, edit.span, &edit.replacement));
+        .map(|edit| edit_to_json(&units, edit.span, &edit.replacement));
     Ok(json!({"title": fix.title, "edits": edits.collect::<Vec<_>>(), "scripts": [], "uncertain": []}))
 }
 
-fn spliced(units: &Units<'_>, span: Span, text: &str) -> Value {
-    let mut splice = units.range(span);
-    splice["text"] = text.into();
-    splice
+fn edit_to_json(units: &Units<'_>, span: Span, text: &str) -> Value {
+    let mut json = units.range(span);
+    json["text"] = text.into();
+    json
 }
 
 /// `{do: rename, agent, name}`.
@@ -89,7 +89,7 @@ fn rename(app: &App, path: &Path, text: &Arc<str>, wanted: &Value) -> Result<Val
     let edits = renamed
         .edits
         .iter()
-        .map(|edit| spliced(&units, edit.span, &edit.replacement));
+        .map(|edit| edit_to_json(&units, edit.span, &edit.replacement));
     Ok(json!({
         "title": format!("call `{agent}` `{name}`"),
         "edits": edits.collect::<Vec<_>>(),

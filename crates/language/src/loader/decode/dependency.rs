@@ -9,10 +9,11 @@ use crate::diagnostic::Finding;
 use crate::ensemble::{Declared, Dependency, Ending, WaitFor};
 use crate::loader::codes;
 use crate::loader::document::{Content, ScalarValue};
+use crate::loader::fields::Fields;
 use crate::loader::findings::Findings;
-use crate::loader::reader::{Cursor, Fields, count, flag, name, word, wrong_type};
-use crate::loader::words::Section;
+use crate::loader::reader::{Cursor, count, flag, name, word, wrong_type};
 use crate::source::{At, Span};
+use crate::vocabulary::Section;
 use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// Reads both lists of an agent.

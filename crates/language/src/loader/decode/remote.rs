@@ -7,9 +7,12 @@ use crate::diagnostic::{Finding, did_you_mean};
 use crate::ensemble::{HeaderText, Price, Provider, SIMULATED, is_private, provider_names};
 use crate::loader::codes;
 use crate::loader::document::Content;
+use crate::loader::fields::Fields;
 use crate::loader::findings::Findings;
-use crate::loader::reader::{Cursor, Fields, amount, text};
-use crate::loader::words::{Section, one_of, quoted};
+use crate::loader::reader::{Cursor, amount, text};
+use crate::loader::words::{one_of, quoted};
+use crate::names::is_ascii_identifier;
+use crate::vocabulary::Section;
 use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// Headers that contain keys, in lower case.
@@ -167,8 +170,7 @@ pub(super) fn cost(at: &Cursor<'_>, findings: &mut Findings) -> Option<Price> {
 /// The name of an environment variable. An invalid name may be a key, so it is not repeated.
 pub(super) fn environment_variable(key: &str, at: &Cursor<'_>, findings: &mut Findings) -> Option<String> {
     let name = text(at, findings)?;
-    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    if name.starts_with(|c: char| word(c) && !c.is_ascii_digit()) && name.chars().all(word) {
+    if is_ascii_identifier(&name) {
         return Some(name);
     }
     let message = format!("`{key}` is not the name of an environment variable");

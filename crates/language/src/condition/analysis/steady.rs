@@ -1,8 +1,9 @@
 //! Conditions whose result depends only on some keys of the context.
 
-use super::ast::{Comparison, Expr, Kind, Variable};
-use super::truths::path;
-use super::{KeyRead, Reading, reads};
+use super::super::ast::{Comparison, Expr, Kind, Variable};
+use super::super::{KeyRead, Reading, reads};
+use super::paths::find_path;
+use super::polarity::visit_sufficient;
 
 impl Reading {
     /// The keys of the context that it reads by a literal name, if the result depends on nothing else but what the run was
@@ -17,7 +18,16 @@ impl Reading {
     /// The keys of the context each of which is enough to make the condition true while its value is `true`.
     pub fn context_truths(&self) -> Vec<String> {
         let mut keys = Vec::new();
-        truths(&self.expr, &mut keys);
+        visit_sufficient(&self.expr, true, &mut |part, answer| {
+            let value = match &part.kind {
+                Kind::Compare(left, rest) => match rest.as_slice() {
+                    [(Comparison::Equal, right)] if matches!(right.kind, Kind::Bool(true)) => left,
+                    _ => return,
+                },
+                _ => part,
+            };
+            keys.extend(key(value).filter(|_| answer));
+        });
         keys
     }
 }
@@ -32,23 +42,9 @@ fn count(expr: &Expr, context: &mut usize, others: &mut usize) {
     }
 }
 
-fn truths(expr: &Expr, keys: &mut Vec<String>) {
-    match &expr.kind {
-        Kind::Or(operands) => operands.iter().for_each(|operand| truths(operand, keys)),
-        Kind::Compare(left, rest) => {
-            if let [(Comparison::Equal, right)] = rest.as_slice()
-                && matches!(right.kind, Kind::Bool(true))
-            {
-                keys.extend(key(left));
-            }
-        }
-        _ => keys.extend(key(expr)),
-    }
-}
-
 /// The key, if the expression is the value of a key of the context.
 fn key(expr: &Expr) -> Option<String> {
-    let (Variable::Context, mut keys) = path(expr)? else {
+    let (Variable::Context, mut keys) = find_path(expr)? else {
         return None;
     };
     let key = keys.pop()?;

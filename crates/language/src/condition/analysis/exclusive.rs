@@ -1,8 +1,8 @@
 //! Two conditions that can never be true together.
 
-use super::ast::{Expr, Kind, Variable};
-use super::constant::Verdict;
-use super::{Condition, Reading};
+use super::super::ast::{Expr, Kind, Variable};
+use super::super::constant::Verdict;
+use super::super::{Condition, Reading};
 
 impl Reading {
     /// Whether this condition and the other one can never both be true for the same values. What they read as `output` is

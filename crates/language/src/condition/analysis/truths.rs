@@ -1,6 +1,7 @@
 //! The keys of outputs of which a condition asks whether they are true, without a comparison.
 
-use super::ast::{Expr, Kind, Suffix, SuffixKind, Variable};
+use super::super::ast::{Expr, Kind, Variable};
+use super::paths::find_path;
 use crate::source::Span;
 
 /// `output.done`, `context.writer.done` or `outputs.writer.done`, where a condition asks for its truth.
@@ -26,7 +27,7 @@ pub enum OutputOf {
 }
 
 /// All such reads, from left to right. `is_asked`: the truth of the whole expression is asked for.
-pub(super) fn truths_read(expr: &Expr, is_asked: bool, reads: &mut Vec<TruthRead>) {
+pub(in super::super) fn truths_read(expr: &Expr, is_asked: bool, reads: &mut Vec<TruthRead>) {
     match &expr.kind {
         Kind::Not(operand) => truths_read(operand, true, reads),
         Kind::And(operands) | Kind::Or(operands) => {
@@ -55,7 +56,7 @@ pub(super) fn truths_read(expr: &Expr, is_asked: bool, reads: &mut Vec<TruthRead
 }
 
 fn read(expr: &Expr) -> Option<TruthRead> {
-    let (variable, mut steps) = path(expr)?;
+    let (variable, mut steps) = find_path(expr)?;
     let key = steps.pop()?;
     let of = match (variable, steps.pop()) {
         (Variable::Output, None) => OutputOf::Dependency,
@@ -68,40 +69,4 @@ fn read(expr: &Expr) -> Option<TruthRead> {
         key,
         span: expr.span,
     })
-}
-
-/// The variable and the keys of an expression that only looks up literal keys.
-pub(super) fn path(expr: &Expr) -> Option<(Variable, Vec<String>)> {
-    match &expr.kind {
-        Kind::Variable(variable) => Some((*variable, Vec::new())),
-        Kind::Chain(base, suffixes) => {
-            let (variable, mut steps) = path(base)?;
-            for suffix in suffixes {
-                steps.push(step(suffix)?);
-            }
-            Some((variable, steps))
-        }
-        Kind::Call(function, arguments) if function.is("get") => {
-            let (variable, mut steps) = path(arguments.first()?)?;
-            steps.push(text_of(arguments.get(1)?)?);
-            Some((variable, steps))
-        }
-        _ => None,
-    }
-}
-
-fn step(suffix: &Suffix) -> Option<String> {
-    match &suffix.kind {
-        SuffixKind::Member(name) => Some(name.clone()),
-        SuffixKind::Index(at) => text_of(at),
-        SuffixKind::Method(function, arguments) if function.is("get") => text_of(arguments.first()?),
-        SuffixKind::Method(..) => None,
-    }
-}
-
-fn text_of(expr: &Expr) -> Option<String> {
-    match &expr.kind {
-        Kind::Text(text) => Some(text.clone()),
-        _ => None,
-    }
 }
