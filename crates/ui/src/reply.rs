@@ -6,7 +6,6 @@ use std::convert::Infallible;
 
 use ensemble_core::store::{ReadError, StoreError};
 use ensemble_runs::RunError;
-use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Bytes, Frame};
 use hyper::header::{
