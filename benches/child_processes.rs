@@ -12,8 +12,8 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ensemble_agents::agent::process::{Bounds, DEFAULT_OUTPUT_CAP, Invocation, Watchdog};
 use ensemble_agents::agent::script::{Places, runner};
+use ensemble_process::{Bounds, DEFAULT_OUTPUT_CAP, Invocation, Watchdog};
 use support::{Figures, Ran, bare, micros, piped, plan, run, say, show, time};
 
 const ROUNDS: usize = 10;
@@ -30,7 +30,7 @@ fn bounds() -> Bounds {
     Bounds {
         output_cap: DEFAULT_OUTPUT_CAP,
         watchdog: Some(Arc::new(watchdog)),
-        environment: ensemble_agents::agent::process::Environment::default(),
+        environment: ensemble_process::Environment::default(),
         sandbox: None,
     }
 }

@@ -12,11 +12,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use ensemble_agents::agent::process::{Bounds, DEFAULT_OUTPUT_CAP};
 use ensemble_agents::agent::script::{Places, runner};
-use ensemble_agents::sandbox::{Script, Variable};
 use ensemble_language::data::JsonMap;
 use ensemble_language::ensemble::AgentKind;
+use ensemble_process::{Bounds, DEFAULT_OUTPUT_CAP};
+use ensemble_scripts::{Script, Variable};
 use serde_json::json;
 use support::{Figures, Ran, Says, all, micros, plan, run, say, show, time};
 
@@ -114,7 +114,7 @@ fn conversation(text: &str, script: &str) -> Ran {
             let bounds = Bounds {
                 output_cap: DEFAULT_OUTPUT_CAP,
                 watchdog: None,
-                environment: ensemble_agents::agent::process::Environment::default(),
+                environment: ensemble_process::Environment::default(),
                 sandbox: None,
             };
             runner(script, &places, bounds)

@@ -26,7 +26,7 @@ use serde_json::json;
 use support::{plan, say, time};
 
 const LENGTHS: [u32; 3] = [10_000, 100_000, 1_000_000];
-const RUN: &str = "20261122-000000-long";
+const RUN: &str = "long-20261122-000000000";
 
 fn text(executions: u32) -> String {
     format!(
@@ -110,6 +110,7 @@ fn perform(state: &mut ConversationState, commit: &mut impl FnMut(&mut Conversat
             exchange: Vec::new(),
             reused: false,
             sandboxes: Box::default(),
+            answer: None,
         };
         commit(state, Event::ExecutionFinished(finished));
     }
@@ -130,6 +131,8 @@ fn started() -> RunStarted {
         simulated: Vec::new(),
         stubs: Default::default(),
         responders: Default::default(),
+        definitions: None,
+        caller: Default::default(),
         forked_from: None,
         trace: None,
         program: "bench".to_owned(),

@@ -13,10 +13,10 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 use ensemble_agents::agent::llm::{LlmOptions, LlmRunner};
-use ensemble_agents::model::{Model, ModelRequest, Network, OnPiece, Provider, Remote, ReplyPiece};
 use ensemble_core::runner::Runner;
 use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, Message, Role};
 use ensemble_language::ensemble::AgentKind;
+use ensemble_models::{Model, ModelRequest, Network, OnPiece, Provider, Remote, ReplyPiece};
 use serde_json::json;
 
 mod support;

@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use ensemble_agents::agent::for_each::ForEachRunner;
-use ensemble_agents::agent::process::{Bounds, DEFAULT_OUTPUT_CAP, Invocation, Watchdog};
 use ensemble_agents::agent::script::{Places, runner};
-use ensemble_agents::sandbox::{Script, Variable};
 use ensemble_core::runner::Runner;
 use ensemble_language::ensemble::AgentKind;
+use ensemble_process::{Bounds, DEFAULT_OUTPUT_CAP, Invocation, Watchdog};
+use ensemble_scripts::{Script, Variable};
 use serde_json::json;
 use support::{Figures, bare, micros, piped, plan, run, say, show, time};
 
@@ -47,7 +47,7 @@ agents:
     let bounds = Bounds {
         output_cap: DEFAULT_OUTPUT_CAP,
         watchdog: Some(Arc::new(watchdog)),
-        environment: ensemble_agents::agent::process::Environment::default(),
+        environment: ensemble_process::Environment::default(),
         sandbox: None,
     };
     let agent = &plan.ensemble().agents[0];

@@ -60,7 +60,7 @@ pub mod dialogue {
         Role, Step, StopReason, Strategy, Thread, ThreadError, ToolCall, ToolEnd, ToolError, ToolSpec, Tools, Usage,
         Window,
     };
-    pub use ensemble_agents::model::{Model, Network, ProfileError};
+    pub use ensemble_models::{Model, Network, ProfileError};
 }
 
 /// The examples of the documents, which are compiled and run.

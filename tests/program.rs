@@ -10,6 +10,7 @@ mod program {
     mod acp_server;
     mod acp_sessions;
     mod allowances;
+    mod answers;
     mod asked_safely;
     mod at_the_terminal;
     mod bad_input;
@@ -80,6 +81,7 @@ mod program {
     mod shown_safely;
     mod side_by_side;
     mod skill;
+    mod snapshots;
     mod special_files;
     mod started_in;
     mod stories;

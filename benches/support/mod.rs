@@ -14,7 +14,7 @@ use chrono::{DateTime, Utc};
 use ensemble_core::conversation::{ConversationState, Event, RunStarted};
 use ensemble_core::executor::{Clock, Executor};
 use ensemble_core::log::FORMAT;
-use ensemble_core::runner::{BoxFuture, Execution, Observed, Runner};
+use ensemble_core::runner::{AttemptOutcome, BoxFuture, Execution, Runner};
 use ensemble_core::store::Durability;
 use ensemble_language::check::check;
 use ensemble_language::data::{Context, JsonMap};
@@ -41,8 +41,8 @@ pub(crate) fn plan(text: &str) -> Arc<Plan> {
 pub(crate) struct Says<F>(pub F);
 
 impl<F: Fn(&Execution) -> JsonMap + Send + Sync> Runner for Says<F> {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
-        Box::pin(async move { Observed::success((self.0)(&execution)) })
+    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
+        Box::pin(async move { AttemptOutcome::success((self.0)(&execution)) })
     }
 }
 
@@ -148,7 +148,7 @@ pub(crate) fn run(plan: &Arc<Plan>, runners: Vec<Arc<dyn Runner>>) -> Ran {
 pub(crate) fn started(plan: &Plan) -> RunStarted {
     RunStarted {
         format: FORMAT,
-        run_id: "20261121-120000-abcd".into(),
+        run_id: "abcd-20261121-120000000".into(),
         ensemble: plan.ensemble().name.clone(),
         ensemble_file: "bench.yaml".to_owned(),
         ensemble_digest: "0".repeat(64),
@@ -160,6 +160,8 @@ pub(crate) fn started(plan: &Plan) -> RunStarted {
         simulated: Vec::new(),
         stubs: Default::default(),
         responders: Default::default(),
+        definitions: None,
+        caller: Default::default(),
         forked_from: None,
         trace: None,
         program: "bench".to_owned(),

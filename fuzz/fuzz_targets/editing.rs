@@ -5,20 +5,20 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use ensemble_language::check::{Around, OutputKeys};
+use ensemble_language::check::{CheckContext, OutputKeys};
 use ensemble_language::diagnostic::Finding;
 use ensemble_language::ensemble::{Agent, Ensemble, Profile};
 use ensemble_language::loader::load;
 use ensemble_language::source::Source;
-use ensemble_lsp::analysis::findings::Kind;
-use ensemble_lsp::analysis::{View, complete, hover, names, rename, symbols};
+use ensemble_ide::analysis::findings::Kind;
+use ensemble_ide::analysis::{View, complete, hover, names, rename, symbols};
 use ensemble_lsp::text::{Encoding, Text};
 use libfuzzer_sys::fuzz_target;
 use lsp_types::{Position, Range, TextDocumentContentChangeEvent};
 
 struct Beside;
 
-impl Around for Beside {
+impl CheckContext for Beside {
     fn configured(&self) -> Option<&[(Arc<str>, Profile)]> {
         None
     }

@@ -4,8 +4,8 @@
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use ensemble_agents::sandbox::{self, Script, Variable};
-use ensemble_language::check::{Around, OutputKeys, check_around};
+use ensemble_language::check::{CheckContext, OutputKeys, check_around};
+use ensemble_scripts::{self, Script, Variable};
 use ensemble_language::diagnostic::Finding;
 use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, Profile};
 use ensemble_language::loader::load;
@@ -23,13 +23,13 @@ static RUNTIME: LazyLock<Runtime> =
 /// The script beside the ensemble.
 struct Beside<'a>(&'a str);
 
-impl Around for Beside<'_> {
+impl CheckContext for Beside<'_> {
     fn configured(&self) -> Option<&[(Arc<str>, Profile)]> {
         None
     }
     fn output_keys(&self, _: &Ensemble, agent: &Agent) -> Option<OutputKeys> {
         match &agent.kind {
-            AgentKind::Script { .. } => Some(sandbox::keys_of(&sandbox::examine("fuzz.rhai", self.0).outputs?)),
+            AgentKind::Script { .. } => Some(ensemble_scripts::keys_of(&ensemble_scripts::examine("fuzz.rhai", self.0).outputs?)),
             _ => None,
         }
     }

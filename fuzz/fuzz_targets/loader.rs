@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use ensemble_language::check::{Around, OutputKeys, Text, apply_allowances, check, check_around};
+use ensemble_language::check::{CheckContext, OutputKeys, Text, apply_allowances, check, check_around};
 use ensemble_language::diagnostic::{Finding, Severity};
 use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, Profile};
-use ensemble_core::explore::{Budget, explore};
+use ensemble_explore::{Budget, explore};
 use ensemble_language::loader::load;
 use ensemble_language::plan::Plan;
 use ensemble_reports::report::graph::{Arrow, CountedIn, Ending, Node, Picture, Shape, ascii, dot, mermaid, svg};
@@ -19,7 +19,7 @@ use libfuzzer_sys::fuzz_target;
 /// Scripts put out a key named after themselves, and every profile of the file is configured too.
 struct Beside(Vec<(Arc<str>, Profile)>);
 
-impl Around for Beside {
+impl CheckContext for Beside {
     fn configured(&self) -> Option<&[(Arc<str>, Profile)]> {
         Some(&self.0)
     }

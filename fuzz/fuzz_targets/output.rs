@@ -2,7 +2,7 @@
 #![no_main]
 
 use ensemble_agents::agent::Notes;
-use ensemble_agents::agent::output::from_bytes;
+use ensemble_process::output::from_bytes;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

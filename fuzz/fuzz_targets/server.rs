@@ -9,7 +9,7 @@ use std::sync::mpsc::channel;
 
 use ensemble_language::diagnostic::Diagnostic;
 use ensemble_language::source::Source;
-use ensemble_lsp::analysis::findings::Checks;
+use ensemble_ide::analysis::findings::Checks;
 use ensemble_lsp::server::{End, Services, serve};
 use ensemble_runs::project::Project;
 use libfuzzer_sys::fuzz_target;

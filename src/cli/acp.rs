@@ -7,7 +7,7 @@ use super::runtime::block_on;
 use super::surroundings::Surroundings;
 use super::{external, sandbox, watchdog};
 use ensemble_acp::server::{Services, serve};
-use ensemble_agents::agent::process::collect_orphans;
+use ensemble_process::collect_orphans;
 use ensemble_runs::{Host, Project, Runs};
 
 /// `ensemble acp`.
@@ -40,7 +40,7 @@ pub(super) fn acp(args: &AcpArgs, surroundings: &Surroundings) -> Result<u8, Cli
     };
     let frames = surroundings.streams.frames();
     block_on(async {
-        serve(std::io::stdin(), frames, services).await;
+        serve(Box::new(std::io::stdin()), Box::new(frames), services).await;
         Ok(exit::SUCCESS)
     })
 }

@@ -12,7 +12,7 @@ use super::args::{CheckArgs, OutputForm};
 use super::error::CliError;
 use super::exit;
 use super::surroundings::Surroundings;
-use ensemble_core::explore::{Budget, Exploration, Inside, explore_while};
+use ensemble_explore::{Budget, Exploration, Inside, explore_while};
 use ensemble_language::loader::codes::UNANSWERED;
 use ensemble_reports::report::diagnostics;
 use ensemble_reports::report::exploration::{Explored, all_human, all_json};

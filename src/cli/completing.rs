@@ -112,7 +112,7 @@ fn ensembles_for(typed: &OsStr) -> Vec<CompletionCandidate> {
     both(beginning_with(typed, names), paths_for(typed, is_yaml))
 }
 
-/// The latest first. A run with an id of the older form is also found by the last part of its id.
+/// The ids of runs that begin with the text, the latest first.
 fn runs_for(typed: &OsStr) -> Vec<CompletionCandidate> {
     let store = runs_here().store();
     let Ok(mut runs) = block_on(async { Ok(store.list().await?) }) else {
@@ -120,13 +120,8 @@ fn runs_for(typed: &OsStr) -> Vec<CompletionCandidate> {
     };
     runs.reverse();
     let typed = typed.to_string_lossy();
-    let fitting = runs.iter().filter_map(|run| {
-        let id = run.id();
-        [id.as_str(), id.telling_part()]
-            .into_iter()
-            .find(|part| part.starts_with(&*typed))
-    });
-    fitting
+    let ids = runs.iter().map(|run| run.id().as_str());
+    ids.filter(|id| id.starts_with(&*typed))
         .enumerate()
         .map(|(at, id)| CompletionCandidate::new(id).display_order(Some(at)))
         .collect()

@@ -14,7 +14,7 @@ use ensemble_language::diagnostic::Severity;
 use ensemble_language::source::Route;
 use ensemble_reports::report::story::quoted;
 use ensemble_reports::report::{RunResult, diagnostics};
-use ensemble_runs::{Prepared, Ready};
+use ensemble_runs::{Prepared, Ready, UnusedAnswer};
 
 /// The source of further user messages after the conversation has ended.
 pub(super) trait Messages {
@@ -60,6 +60,8 @@ pub(super) struct Ending<'a> {
     pub(super) showing: &'a ShowingArgs,
     /// The output streams.
     pub(super) surroundings: &'a Surroundings,
+    /// Whether an answer that no question has taken is an error.
+    refuses_unused_answers: bool,
 }
 
 impl<'a> Ending<'a> {
@@ -68,6 +70,15 @@ impl<'a> Ending<'a> {
             fail_on_limit: driving.fail_on_limit,
             showing,
             surroundings,
+            refuses_unused_answers: false,
+        }
+    }
+
+    /// With an error for an answer that no question has taken, instead of a warning.
+    pub(super) fn with_unused_answers_refused(self) -> Self {
+        Self {
+            refuses_unused_answers: true,
+            ..self
         }
     }
 }
@@ -96,10 +107,11 @@ pub(super) async fn drive(ready: Ready, mut messages: impl Messages, ending: End
         run.say(text).await?;
     }
     let prepared = run.prepared().clone();
+    let unused = run.unused_answers().await.unwrap_or_default();
     let finished = run.finish().await?;
     let code = ending.show(&finished.state, &prepared);
     ending.report_unsaid(&messages.unsaid());
-    Ok(code)
+    Ok(ending.report_unused_answers(&unused, code))
 }
 
 /// Waits for the end of the conversation; a signal cancels it. `None`: the run stopped with an error, which its end
@@ -123,6 +135,23 @@ impl Ending<'_> {
             let text = quoted(text);
             self.surroundings
                 .print_err(&format!("not said, because the run did not end well: {text}\n"));
+        }
+    }
+
+    /// Prints the answers that no question has taken, and returns the exit code of the command.
+    fn report_unused_answers(&self, unused: &[UnusedAnswer], code: u8) -> u8 {
+        for answer in unused {
+            let (address, text) = (&answer.address, &answer.text);
+            let message = match (&answer.decided, self.refuses_unused_answers) {
+                (Some(decided), true) => format!("error: {decided} (`{text}`)\n"),
+                (None, true) => format!("error: `{address}` did not ask; your answer `{text}` was not used\n"),
+                (_, false) => format!("warning: no question of `{address}` took the answer `{text}`\n"),
+            };
+            self.surroundings.print_err(&message);
+        }
+        match self.refuses_unused_answers && !unused.is_empty() && code == exit::SUCCESS {
+            true => exit::USAGE,
+            false => code,
         }
     }
 

@@ -3,6 +3,7 @@
 use super::exit;
 use super::short::short_names;
 use ensemble_core::log::CommitError;
+use ensemble_core::request::AnswerRefusal;
 use ensemble_core::store::{ReadError, RunId, StoreError};
 use ensemble_remote::RemoteError;
 use ensemble_reports::report::door::Ink;
@@ -155,11 +156,12 @@ fn help(error: &RunError) -> Option<String> {
             [] => "this ensemble has no input agents".to_owned(),
             inputs => format!("its input agents are {}", inputs.join(", ")),
         },
+        RunError::Answer(AnswerRefusal::Ambiguous { .. }) => "answer each of them by its address".to_owned(),
         RunError::NoSuchAgent { similar, agents, .. } => match similar {
             Some(similar) => format!("did you mean `{similar}`?"),
             None => format!("the agents are {}", agents.join(", ")),
         },
-        RunError::StubForPerson(agent) => format!("`--answer {agent}=TEXT` gives its answer"),
+        RunError::StubForPerson(agent) => format!("`--always-answer {agent}=TEXT` gives its answer"),
         RunError::RespondsForNobody { inputs, .. } => match inputs.as_slice() {
             [] => "this ensemble has no input agents".to_owned(),
             inputs => format!("its input agents are {}", inputs.join(", ")),

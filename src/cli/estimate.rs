@@ -6,12 +6,13 @@ use super::exit;
 use super::runs::opened;
 use super::runtime::block_on;
 use super::surroundings::Surroundings;
-use ensemble_agents::model::Profiles;
 use ensemble_history::AgentTotals;
-use ensemble_language::ensemble::{Agent, AgentKind, Ensemble};
+use ensemble_language::ensemble::{Agent, AgentKind};
+use ensemble_language::loader::{Side, changes};
+use ensemble_models::Profiles;
 use ensemble_reports::report::story::{Estimate, Known, estimate as told, estimate_document};
-use ensemble_runs::EnsembleRef;
 use ensemble_runs::prepare::profiles;
+use ensemble_runs::{EnsembleRef, Prepared};
 
 /// `ensemble estimate`.
 pub(super) fn estimate(args: &EstimateArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
@@ -48,7 +49,7 @@ async fn estimated<T>(
     let planned = surroundings.runs().prepare(&EnsembleRef::file(ensemble))?;
     let opened = opened(from, surroundings).await?;
     let (state, story) = (opened.state(), opened.story);
-    let recorded = opened.prepared.as_ref().map(|recorded| &**recorded.plan.ensemble());
+    let recorded = opened.prepared;
     let totals = story.history.totals();
     let prices = profiles(
         planned.plan.ensemble(),
@@ -60,7 +61,7 @@ async fn estimated<T>(
         ensemble: &path.display().to_string(),
         story: &story,
         state,
-        agents: known(planned.plan.ensemble(), recorded, &|name| {
+        agents: known(&planned, recorded.as_ref(), &|name| {
             let agent = totals.agents.get(name).copied()?;
             Some(priced(agent, planned.plan.ensemble().agent(name), &prices))
         }),
@@ -90,14 +91,17 @@ fn priced(mut totals: AgentTotals, agent: Option<&Agent>, profiles: &Profiles) -
 
 /// Each agent of the file, with its data in the recorded run.
 fn known(
-    planned: &Ensemble,
-    recorded: Option<&Ensemble>,
+    planned: &Prepared,
+    recorded: Option<&Prepared>,
     share: &dyn Fn(&str) -> Option<AgentTotals>,
 ) -> Vec<(std::sync::Arc<str>, Known)> {
-    let agents = planned.agents.iter().map(|agent| {
+    let documents = planned.loaded.document.as_ref();
+    let documents = documents.zip(recorded.and_then(|recorded| recorded.loaded.document.as_ref()));
+    let changes = documents.map(|(planned, recorded)| changes(Side::of_text(recorded), Side::of_text(planned)));
+    let agents = planned.plan.ensemble().agents.iter().map(|agent| {
         let name = &agent.name;
-        let was_there = recorded.is_none_or(|recorded| recorded.agent(name).is_some());
-        let is_same = recorded.is_none_or(|recorded| planned.has_same_agent(recorded, name));
+        let was_there = recorded.is_none_or(|recorded| recorded.plan.id(name).is_some());
+        let is_same = changes.as_ref().is_none_or(|changes| !changes.concern(name));
         let known = match (share(name), was_there, is_same) {
             (Some(share), true, true) => Known::Ran(share),
             (share, true, false) => Known::Changed(share.unwrap_or_default()),

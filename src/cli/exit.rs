@@ -17,6 +17,25 @@ pub(super) const USAGE: u8 = 2;
 /// A replay decided differently from its record.
 pub(super) const DIVERGED: u8 = 5;
 
+/// The exit codes of a command that runs a conversation, with their meanings, for `--help` and the manual.
+pub(super) const RUN_CODES: &[(&str, &str)] = &[
+    ("0", "The conversation completed, or a limit ended it"),
+    (
+        "1",
+        "The conversation failed, the program had an error, or standard output could not be written",
+    ),
+    ("2", "The command line or a file is not valid; nothing was executed"),
+    (
+        "3",
+        "The conversation waits for an answer; `ensemble resume` continues the run",
+    ),
+    (
+        "4",
+        "The time limit ended the conversation, or with --fail-on-limit another limit",
+    ),
+    ("130, 143", "Ctrl-C; SIGTERM"),
+];
+
 /// The exit code of a run with this outcome.
 pub(super) fn of_run(reason: CompletionReason, cause: Option<&Interruption>, fail_on_limit: bool) -> u8 {
     match reason {

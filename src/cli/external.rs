@@ -1,7 +1,7 @@
 //! The program as the built-in external agent (`acp: simulated`): an internal command that the help does not show.
 
 use ensemble_agents::agent::acp::{SIMULATED_CONFIG, run_simulated};
-use ensemble_agents::agent::process::Invocation;
+use ensemble_process::Invocation;
 
 /// The name of the internal command.
 const COMMAND: &str = "__acp";

@@ -7,7 +7,7 @@ use super::given;
 use super::runtime::block_on;
 use super::shown::showing;
 use super::surroundings::Surroundings;
-use ensemble_runs::EditedText;
+use ensemble_runs::ForkChanges;
 
 /// `ensemble fork`.
 pub(super) fn fork(args: &ForkArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
@@ -22,7 +22,7 @@ pub(super) fn fork(args: &ForkArgs, surroundings: &Surroundings) -> Result<u8, C
         let fork = runs
             .fork(args.run.as_deref(), args.at_turn, set, edited, options)
             .await?;
-        print_changes(fork.edited.as_ref(), &args.showing, surroundings);
+        print_changes(&fork.changes, &args.showing, surroundings);
         drive(fork.ready, QueuedMessages::default(), ending).await
     })
 }
@@ -39,7 +39,7 @@ pub(super) fn rerun(args: &RerunArgs, surroundings: &Surroundings) -> Result<u8,
         let fork = runs
             .rerun(args.run.as_deref(), agent, part, turn, edited, options)
             .await?;
-        print_changes(fork.edited.as_ref(), &args.showing, surroundings);
+        print_changes(&fork.changes, &args.showing, surroundings);
         let messages: QueuedMessages = fork.messages.into_iter().collect();
         drive(fork.ready, messages, ending).await
     })
@@ -65,17 +65,25 @@ fn place(given: &str) -> Result<Place<'_>, CliError> {
     parsed.ok_or_else(|| CliError::usage(format!("--from takes AGENT@TURN or AGENT[KEY]@TURN, not `{given}`")))
 }
 
-/// Prints the changes of an edited ensemble, and which changed agents ran before the fork.
-pub(super) fn print_changes(edited: Option<&EditedText>, showing: &ShowingArgs, surroundings: &Surroundings) {
-    let Some(edited) = edited.filter(|_| !showing.quiet) else {
+/// Prints the changes since the other run, why agents are executed again, and which changed agents ran before the fork.
+pub(super) fn print_changes(fork: &ForkChanges, showing: &ShowingArgs, surroundings: &Surroundings) {
+    if showing.quiet {
         return;
+    }
+    let mut text = match &fork.file {
+        Some(file) => format!("{}: {}\n", file.display(), fork.changes),
+        None if fork.changes.is_empty() => String::new(),
+        None => format!("since run {}: {}\n", fork.origin, fork.changes),
     };
-    let file = edited.file.display();
-    let mut text = format!("{file}: {}\n", edited.changes);
-    for (agent, turn) in &edited.stands {
+    for sentence in fork.changes.sentences() {
+        text.push_str(&format!("  {sentence}\n"));
+    }
+    let edited = fork.file.as_ref().map(|file| format!(" --ensemble {}", file.display()));
+    for (agent, turn) in &fork.stands {
         text.push_str(&format!(
-            "  {agent} ran in turn {turn} before the change, and its result is kept; to repeat it: ensemble rerun {} --from {agent}@{turn} --ensemble {file}\n",
-            edited.origin
+            "  {agent} ran in turn {turn} before the change, and its result is kept; to repeat it: ensemble rerun {} --from {agent}@{turn}{}\n",
+            fork.origin,
+            edited.as_deref().unwrap_or_default()
         ));
     }
     surroundings.print_err(&text);

@@ -11,6 +11,7 @@ use super::inputs::read_stdin;
 use super::shown::Showing;
 use super::surroundings::Surroundings;
 use ensemble_agents::agent::input::Answers;
+use ensemble_core::request::RequestAddress;
 use ensemble_language::loader;
 use ensemble_runs::project::read_source;
 use ensemble_runs::{CacheFolder, ClientServers, Host, RunError, RunOptions};
@@ -127,7 +128,7 @@ pub(super) fn servers(file: Option<&Path>, surroundings: &Surroundings) -> Resul
     })
 }
 
-/// The answers of `--answers`, then those of all `--answer` options.
+/// The answers of `--answers`, `--answer` and `--always-answer`.
 fn answers(args: &AnsweringArgs, surroundings: &Surroundings) -> Result<Answers, CliError> {
     let mut answers = Answers::default();
     if let Some(file) = &args.answers {
@@ -141,10 +142,22 @@ fn answers(args: &AnsweringArgs, surroundings: &Surroundings) -> Result<Answers,
         }
     }
     for answer in &args.answer {
-        let (agent, text) = pair(answer, "--answer", "AGENT=TEXT")?;
-        answers.insert(agent, Value::String(text.to_owned()));
+        let (address, text) = assignment(answer, "--answer")?;
+        answers.push_next(address, text);
+    }
+    for answer in &args.always_answer {
+        let (address, text) = assignment(answer, "--always-answer")?;
+        answers.insert_always(address, text);
     }
     Ok(answers)
+}
+
+/// The address and the text of an answer.
+fn assignment<'a>(given: &'a str, option: &str) -> Result<(&'a str, &'a str), CliError> {
+    match RequestAddress::split_assignment(given) {
+        Some((address, text)) if !address.is_empty() => Ok((address, text)),
+        _ => Err(CliError::usage(format!("{option} takes ADDRESS=TEXT, not `{given}`"))),
+    }
 }
 
 fn pair<'a>(text: &'a str, option: &str, shape: &str) -> Result<(&'a str, &'a str), CliError> {

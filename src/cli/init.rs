@@ -11,6 +11,7 @@ use super::error::CliError;
 use super::exit;
 use super::surroundings::Surroundings;
 use ensemble_language::loader::schema::SCHEMA;
+use ensemble_language::names;
 use ensemble_runs::replaced;
 use ensemble_ui::NewFile;
 
@@ -127,10 +128,8 @@ fn without_ending(given: &str) -> &str {
 }
 
 fn is_name(name: &str) -> bool {
-    let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
     // A file with that ending contains tests.
-    let is_of_tests = name.ends_with(".test");
-    name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(word) && !is_of_tests
+    names::is_name(name) && !name.ends_with(".test")
 }
 
 /// The name of the folder, with every character that is not allowed in a name replaced by a dash.
@@ -139,7 +138,7 @@ fn name_of(folder: &Path) -> String {
     let name: String = name
         .unwrap_or_default()
         .chars()
-        .map(|c| if is_name(&format!("a{c}")) { c } else { '-' })
+        .map(|c| if names::is_name_char(c) { c } else { '-' })
         .collect();
     let name = name.trim_matches(|c: char| !c.is_ascii_alphanumeric());
     if name.is_empty() {

@@ -2,38 +2,16 @@
 
 use std::path::Path;
 
-use clap::{Command, CommandFactory};
+use clap::Command;
 use clap_mangen::Man;
 
-use super::args::{Cli, ManArgs};
+use super::args::ManArgs;
 use super::error::CliError;
-use super::exit;
 use super::surroundings::Surroundings;
+use super::{exit, help};
 
-/// The sections that only the page of the program has: exit codes, files and folders.
-const MORE: &str = r#".SH "EXIT STATUS"
-.TP
-.B 0
-The conversation completed, or a limit ended it.
-.TP
-.B 1
-The conversation failed, the program had an error, or standard output could not be written.
-.TP
-.B 2
-The command line or a file is not valid; nothing was executed.
-.TP
-.B 3
-The conversation waits for an answer; \fBensemble resume\fR continues the run.
-.TP
-.B 4
-The conversation reached its time limit, or with \fB\-\-fail\-on\-limit\fR another limit.
-.TP
-.B 5
-\fBensemble replay\fR found a difference.
-.TP
-.B 130, 143
-Ctrl-C; SIGTERM.
-.SH FILES
+/// The section on files and folders, which only the page of the program has.
+const FILES: &str = r#".SH FILES
 .TP
 .I ensembles/
 The folder in which ensembles are searched by name.
@@ -89,11 +67,21 @@ fn write(folder: &Path, file: &str, page: &str) -> std::io::Result<()> {
 /// The page of the program and of each command, with their names.
 fn pages() -> Vec<(String, String)> {
     // A page for `help` would only repeat the other pages.
-    let mut program = Cli::command().disable_help_subcommand(true);
+    let mut program = help::build_command().disable_help_subcommand(true);
     program.build();
     let mut pages = Vec::new();
     collect(&program, &mut pages);
     pages
+}
+
+/// Renders the section on exit codes, which only the page of the program has.
+fn render_exit_status() -> String {
+    let mut text = ".SH \"EXIT STATUS\"\n".to_owned();
+    let diverged = ("5", "`ensemble replay` found a difference");
+    for (code, meaning) in exit::RUN_CODES.iter().chain([&diverged]) {
+        text.push_str(&format!(".TP\n.B {code}\n{}.\n", meaning.replace('-', "\\-")));
+    }
+    text
 }
 
 fn collect(command: &Command, pages: &mut Vec<(String, String)>) {
@@ -110,7 +98,8 @@ fn collect(command: &Command, pages: &mut Vec<(String, String)>) {
         .expect("a buffer takes everything");
     let mut page = String::from_utf8_lossy(&page).into_owned();
     if pages.is_empty() {
-        page.push_str(MORE);
+        page.push_str(&render_exit_status());
+        page.push_str(FILES);
     }
     pages.push((name, page));
     for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {

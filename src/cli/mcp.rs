@@ -13,6 +13,7 @@ use ensemble_mcp::session::Services;
 use ensemble_mcp::{http, stdio};
 use ensemble_reports::report::count;
 use ensemble_runs::service::RunService;
+use ensemble_wire::token::Token;
 
 /// `ensemble mcp`.
 pub(super) fn mcp(args: &McpArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
@@ -41,7 +42,12 @@ pub(super) fn mcp(args: &McpArgs, surroundings: &Surroundings) -> Result<u8, Cli
                 if surroundings.streams.in_is_terminal {
                     surroundings.print_err("waiting for an MCP client on standard input; Ctrl-C ends\n");
                 }
-                let served = stdio::serve(tokio::io::stdin(), surroundings.streams.frames_async(), services).await;
+                let served = stdio::serve(
+                    Box::new(tokio::io::stdin()),
+                    Box::new(surroundings.streams.frames_async()),
+                    services,
+                )
+                .await;
                 served.map_err(|why| {
                     CliError::Internal(format!("standard input is not the Model Context Protocol: {why}"))
                 })
@@ -88,7 +94,7 @@ fn announce(surroundings: &Surroundings) {
 
 async fn serve_http(
     address: SocketAddr,
-    token: String,
+    token: Token,
     is_new: bool,
     services: Arc<Services>,
     surroundings: &Surroundings,
@@ -98,27 +104,24 @@ async fn serve_http(
     let own = listener.local_addr().map_err(unusable)?;
     surroundings.print_err(&format!("at http://{own}{}\n", http::PATH));
     if is_new {
-        surroundings.print_err(&format!("clients send the header Authorization: Bearer {token}\n"));
+        surroundings.print_err(&format!(
+            "clients send the header Authorization: Bearer {}\n",
+            token.as_str()
+        ));
     }
     http::serve(listener, token, services).await.map_err(unusable)
 }
 
-/// The token of the clients: that of the variable, or a new one.
-fn token(args: &McpArgs) -> Result<String, CliError> {
+/// Returns the token of the clients: that of the variable, or a new one.
+fn token(args: &McpArgs) -> Result<Token, CliError> {
     let Some(name) = &args.token_env else {
-        let mut bytes = [0; 24];
-        let random = rustls::crypto::ring::default_provider().secure_random;
-        random
-            .fill(&mut bytes)
-            .map_err(|_| CliError::Internal("the system gives no random numbers".to_owned()))?;
-        return Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect());
+        return Token::random()
+            .map_err(|error| CliError::Internal(format!("the system gives no random numbers: {error}")));
     };
     let value = std::env::var(name).unwrap_or_default();
-    let is_token = value.len() >= 16 && value.bytes().all(|byte| byte.is_ascii_graphic());
-    match is_token {
-        true => Ok(value),
-        false => Err(CliError::usage(format!(
+    Token::for_header(&value).map_err(|_| {
+        CliError::usage(format!(
             "--token-env {name}: the variable needs at least 16 visible ASCII characters"
-        ))),
-    }
+        ))
+    })
 }

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use super::args::{ValidateArgs, ValidateFormat};
 use super::error::CliError;
+use ensemble_diff::unified;
 use ensemble_language::source::Source;
-use ensemble_reports::report::unified;
 use ensemble_runs::{RunError, replaced};
 
 /// What to do with fixes.

@@ -1,4 +1,13 @@
 //! The command line interface: it reads the arguments, calls the other crates, prints, and returns an exit code.
+//!
+//! One file for each command: arguments in, one call of the run layer, words and an exit code out. Other files contain the arguments
+//! (`cli/args.rs`), how a run is driven from the command line (`cli/drive.rs`), which findings are reported and cause a failure
+//! (`cli/policy.rs`), the settings of projects for them (`cli/settings.rs`), which files a command means (`cli/inputs.rs`), how they are
+//! searched in folders (`cli/walk.rs`) and what is left out (`cli/rules.rs`), parallel work with ordered results (`cli/in_order.rs`), the
+//! standard streams (`cli/streams.rs`), words for errors (`cli/error.rs`), exit codes, signals, the terminal, the watchdog process
+//! (`cli/watchdog.rs`), the built-in external agent (`cli/external.rs`) and the helper of sandboxes (`cli/sandbox.rs`).
+//!
+//! Invariant: only this module prints, and only this module ends the process.
 
 #![expect(
     clippy::disallowed_methods,
@@ -22,6 +31,7 @@ mod fault;
 mod fork;
 mod given;
 mod graph;
+mod help;
 mod import;
 mod import_folder;
 mod in_order;
@@ -66,7 +76,7 @@ mod watchdog;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::FromArgMatches;
 
 use args::{Cli, ColorChoice, Command};
 use ensemble_reports::report::door::all_ours;
@@ -89,14 +99,14 @@ pub(crate) fn main() -> ExitCode {
     }
     #[cfg(unix)]
     signals::fail_at_the_largest_file();
-    match completing::answer(Cli::command) {
+    match completing::answer(help::build_command) {
         Ok(false) => {}
         Ok(true) if unwritten::first_error().is_some() => return exit::code(exit::FAILURE),
         Ok(true) => return exit::code(exit::SUCCESS),
         // The shell shows nothing of it.
         Err(error) => return exit::code(error.exit_code()),
     }
-    let cli = match Cli::try_parse() {
+    let cli = match parse_arguments() {
         Ok(cli) => cli,
         Err(told) => return without_command(&told),
     };
@@ -113,6 +123,13 @@ pub(crate) fn main() -> ExitCode {
     };
     surroundings.telemetry.finish(|text| surroundings.print_err(text));
     exit::code(unless_unwritten(code, &surroundings))
+}
+
+/// Parses the command line of the process.
+fn parse_arguments() -> Result<Cli, clap::Error> {
+    let mut program = help::build_command();
+    let matches = program.try_get_matches_from_mut(std::env::args_os())?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut program))
 }
 
 /// The end of a program that was asked for help or its version, or that was called in a wrong way.

@@ -14,13 +14,13 @@ use super::error::CliError;
 use super::exit;
 use super::runtime::block_on;
 use super::surroundings::Surroundings;
-use ensemble_agents::model::{
-    Link, ModelError, ModelRequest, Network, ProfileError, Profiles, Provider, Remote, key_variable,
-};
 use ensemble_core::operator::visible;
 use ensemble_core::thread::{Message, Role};
 use ensemble_language::ensemble::{
     AgentKind, Ensemble, ModelChoice, Profile, Provider as KnownProvider, Responses, SIMULATED, Strategy,
+};
+use ensemble_models::{
+    Link, ModelError, ModelRequest, Network, ProfileError, Profiles, Provider, Remote, key_variable,
 };
 use ensemble_reports::report::count;
 use ensemble_reports::report::door::Ink;

@@ -8,7 +8,7 @@ use super::import::write;
 use super::picture::of_ensemble;
 use super::surroundings::Surroundings;
 use ensemble_cases::coverage::Reached;
-use ensemble_core::explore::Exploration;
+use ensemble_explore::Exploration;
 use ensemble_language::plan::{Edge, Plan};
 use ensemble_reports::report::count;
 use ensemble_reports::report::door::passed;

@@ -14,18 +14,22 @@ use super::shown::Showing;
 use super::signals::{self, Signals};
 use super::surroundings::Surroundings;
 use super::{exit, given};
+use ensemble_agents::agent::input::AnswerQueue;
 use ensemble_agents::agent::tool::means;
-use ensemble_core::conversation::{CompletionReason, ConversationState, Event, OpenExecution, Record};
-use ensemble_core::operator::{Asked, Decision, Operator, PermissionRequest};
+use ensemble_core::conversation::{
+    CompletionReason, ConversationState, Event, OpenExecution, PermissionDecision, Record,
+};
+use ensemble_core::operator::{self, Operator, PermissionAnswer, PermissionRequest, QuestionRequest};
+use ensemble_core::request::PendingRequest;
 use ensemble_core::store::RunId;
-use ensemble_language::data::{Question, WantedPermission};
+use ensemble_language::data::WantedPermission;
 use ensemble_language::source::Source;
 use ensemble_remote::protocol::{Answer, StartRun};
-use ensemble_remote::{Asker, Remote, RemoteError};
+use ensemble_remote::{Remote, RemoteError};
 use ensemble_reports::report::Reporter;
 use ensemble_runs::batch::GivenToRun;
 use ensemble_runs::prepare::prepare_text;
-use ensemble_runs::{Host, Prepared, Runs};
+use ensemble_runs::{Host, Prepared, RunError, RunOptions, Runs, check_option_answers};
 
 /// The pause before the engine is asked for more records.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -74,7 +78,7 @@ pub(super) fn run(
             state: ConversationState::new(prepared.plan.clone()),
             reporter: showing.reporter,
             operator: showing.operator,
-            answers: Vec::new(),
+            answers: AnswerQueue::default(),
             allowed: Vec::new(),
             denied: Vec::new(),
             goes_on_after: None,
@@ -92,12 +96,7 @@ pub(super) fn resume(
     surroundings: &Surroundings,
 ) -> Result<u8, CliError> {
     let remote = Remote::at(url)?;
-    let options = given::answering(&args.answering, surroundings)?;
-    let answers = options
-        .answers
-        .given()
-        .map(|(agent, answer)| (agent.to_owned(), answer));
-    let answers = answers.collect();
+    let mut options = given::answering(&args.answering, surroundings)?;
     let ending = Ending::new(&args.driving, &args.showing, surroundings);
     block_on(async {
         let signals = signals::listen();
@@ -130,13 +129,14 @@ pub(super) fn resume(
         let folder = file.parent().unwrap_or(&root).to_owned();
         let source = Source::new(&*start.file, &*start.ensemble);
         let prepared = Arc::new(prepare_text(source, file, folder, root)?);
+        check_answers(&mut options, &prepared, &records)?;
         let followed = Followed {
             remote,
             id,
             state: ConversationState::new(prepared.plan.clone()),
             reporter: showing.reporter,
             operator: showing.operator,
-            answers,
+            answers: AnswerQueue::new(options.answers),
             allowed: options.allowed_tools,
             denied: options.denied_tools,
             goes_on_after,
@@ -144,6 +144,16 @@ pub(super) fn resume(
         };
         followed.show_until_its_end(&prepared, signals, ending).await
     })
+}
+
+/// Checks the answers of the command against the requests of the run, before the first is used.
+fn check_answers(options: &mut RunOptions, prepared: &Prepared, records: &[Record]) -> Result<(), CliError> {
+    let mut state = ConversationState::new(prepared.plan.clone());
+    records.iter().for_each(|record| state.apply(record));
+    let pending: Vec<PendingRequest> = state.pending_requests().cloned().collect();
+    let is_over = state.ended().is_some_and(|ended| !ended.completion_reason.is_resumable());
+    let checked = check_option_answers(options, &pending, records.iter(), is_over);
+    checked.map_err(|refusal| CliError::from(RunError::from(refusal)))
 }
 
 /// Why a run has ended that could go on, were it here.
@@ -172,8 +182,8 @@ struct Followed {
     state: ConversationState,
     reporter: Box<dyn Reporter + Send>,
     operator: Arc<dyn Operator>,
-    /// Answers that were given with the command, each for the next question of its agent.
-    answers: Vec<(String, Value)>,
+    /// Answers that were given with the command.
+    answers: AnswerQueue,
     /// Tools that may be called, and tools that may not, of which nobody is asked here.
     allowed: Vec<String>,
     denied: Vec<String>,
@@ -241,63 +251,67 @@ impl Followed {
     }
 
     /// The answer that was given with the command, or that somebody gives here.
-    async fn text(&self, asker: Asker, question: Question) -> Option<Value> {
-        if let Some((_, answer)) = self.answers.iter().find(|(agent, _)| **agent == *asker.agent) {
-            return Some(answer.clone());
+    async fn text(&self, request: PendingRequest) -> Option<Value> {
+        if let Some(answer) = self.answers.take_answer(&request.address, request.execution) {
+            return Some(answer);
         }
-        let asked = Asked {
-            run: asker.run,
-            agent: asker.agent,
-            execution: asker.execution,
-            question,
+        let asked = QuestionRequest {
+            run: self.id.clone(),
+            request,
             default: None,
             timeout: None,
             refused: None,
         };
         match self.operator.ask(asked).await {
-            ensemble_core::operator::Answer::Text(text) => Some(Value::String(text)),
-            _ => None,
+            operator::Answer::Text { text, .. } => Some(Value::String(text)),
+            operator::Answer::TimedOut | operator::Answer::Nobody => None,
         }
     }
 
     /// Whether a tool may be called: what was said with the command, or what somebody decides here.
-    async fn decision(&self, asker: Asker, wanted: &WantedPermission) -> Decision {
-        let is_meant = |names: &[String]| names.iter().any(|name| means(name, &wanted.tool));
-        if is_meant(&self.denied) {
-            return Decision::Denied;
+    async fn decision(&self, request: PendingRequest, wanted: &WantedPermission) -> Option<PermissionDecision> {
+        let address = request.address.to_string();
+        let is_named = |names: &[String]| names.iter().any(|name| means(name, &wanted.tool));
+        if is_named(&self.denied) || self.denied.contains(&address) {
+            return Some(PermissionDecision::Denied);
         }
-        if is_meant(&self.allowed) {
-            return Decision::Always;
+        if is_named(&self.allowed) {
+            return Some(PermissionDecision::Always);
+        }
+        if self.allowed.contains(&address) {
+            return Some(PermissionDecision::Once);
         }
         let requested = PermissionRequest {
-            run: asker.run,
-            agent: asker.agent,
-            execution: asker.execution,
+            run: self.id.clone(),
+            request,
             call: "".into(),
             tool: wanted.tool.clone(),
             arguments: wanted.arguments.clone(),
         };
-        self.operator.permit(requested).await
+        match self.operator.permit(requested).await {
+            PermissionAnswer::Decided { decision, .. } => Some(decision),
+            PermissionAnswer::Cancelled | PermissionAnswer::Nobody => None,
+        }
     }
 
-    /// Answers the first open question. `false`: nobody here can.
+    /// Answers the first pending request. Returns `false` if nobody here can.
     async fn answer(&mut self) -> Result<bool, CliError> {
         let slots = self.state.open_turn().into_iter().flat_map(|turn| &turn.slots);
         let open = slots.into_iter().find_map(|slot| match &slot.progress {
-            OpenExecution::Waiting(question) => Some((slot.start.clone(), question.clone())),
+            OpenExecution::Waiting(requests) => Some((slot.start.clone(), requests.first()?.clone())),
             _ => None,
         });
-        let Some((start, question)) = open else {
+        let Some((start, request)) = open else {
             return Ok(false);
         };
-        // The question can be that of a run inside the run. The answer goes to the run, which passes it on.
-        let asker = self.remote.asker(&self.id, &start.agent, start.execution).await?;
-        let (answer, decision) = match &question.permission {
-            Some(wanted) => match self.decision(asker, wanted).await {
-                Decision::Nobody | Decision::Cancelled => return Ok(false),
-                decision => (Value::Null, Some(decision)),
+        let digest = request.digest.clone();
+        // The request can be that of a nested run. The answer goes to the outermost run, which passes it on.
+        let (answer, decision) = match request.question.permission.clone() {
+            Some(wanted) => match self.decision(request, &wanted).await {
+                None => return Ok(false),
+                decision => (Value::Null, decision),
             },
-            None => match self.text(asker, question).await {
+            None => match self.text(request).await {
                 Some(answer) => (answer, None),
                 None => return Ok(false),
             },
@@ -308,6 +322,7 @@ impl Followed {
             asked: self.state.next_seq(),
             answer,
             decision,
+            digest,
             at: Utc::now(),
         };
         self.remote.answer(self.id.as_str(), &answer).await?;

@@ -15,7 +15,7 @@ use ensemble_core::conversation::ConversationState;
 use ensemble_core::store::Durability;
 use ensemble_reports::report::{RunResult, count};
 use ensemble_runs::RunOptions;
-use ensemble_runs::replay::{Progress, ReplayOptions, ReplayOutcome, Replayed, RunRecord};
+use ensemble_runs::replay::{Progress, ReplayOptions, ReplayOutcome, ReplayResult, RunRecord};
 
 /// `ensemble replay`.
 pub(super) fn replay(args: &ReplayArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
@@ -82,7 +82,7 @@ fn progress(record: &RunRecord, args: &ReplayArgs, surroundings: &Surroundings) 
     })
 }
 
-fn told(replayed: &Replayed, quiet: bool) -> String {
+fn told(replayed: &ReplayResult, quiet: bool) -> String {
     match &replayed.outcome {
         ReplayOutcome::Same | ReplayOutcome::Cut { .. } if quiet => String::new(),
         ReplayOutcome::Same => format!(

@@ -24,10 +24,11 @@ pub(super) fn resume(args: &ResumeArgs, surroundings: &Surroundings) -> Result<u
     block_on(async {
         if let Some(file) = &args.ensemble {
             let fork = runs.resume_edited(args.run.as_deref(), file, options).await?;
-            print_changes(fork.edited.as_ref(), &args.showing, surroundings);
+            print_changes(&fork.changes, &args.showing, surroundings);
             return drive(fork.ready, QueuedMessages::default(), ending).await;
         }
         let held = runs.hold(args.run.as_deref()).await?;
+        held.check_answers(&mut options).await?;
         let recorded = held.recorded();
         if recorded.journal.is_torn {
             warn_incomplete_record(recorded.run.folder(), surroundings);
@@ -41,6 +42,7 @@ pub(super) fn resume(args: &ResumeArgs, surroundings: &Surroundings) -> Result<u
         if !args.showing.quiet {
             note_changes(recorded, "resume", surroundings);
         }
+        let ending = ending.with_unused_answers_refused();
         drive(held.resume(options)?, QueuedMessages::default(), ending).await
     })
 }
@@ -69,7 +71,7 @@ pub(super) fn continue_run(args: &ContinueArgs, surroundings: &Surroundings) -> 
             drop(held);
             let run = args.run.as_deref();
             let fork = runs.continue_edited(run, file, message, set, options).await?;
-            print_changes(fork.edited.as_ref(), &args.showing, surroundings);
+            print_changes(&fork.changes, &args.showing, surroundings);
             return drive(fork.ready, messages, ending).await;
         }
         if !args.showing.quiet && recorded.can_continue() {
@@ -79,15 +81,22 @@ pub(super) fn continue_run(args: &ContinueArgs, surroundings: &Surroundings) -> 
     })
 }
 
-/// Prints a note if the file has other agents than the recorded copy, which the run uses.
+/// Prints notes if the file has other agents than the recorded copy, which the run uses, and if something behind the agents
+/// has changed.
 fn note_changes(recorded: &RecordedRun, command: &str, surroundings: &Surroundings) {
-    let Some((file, changes)) = recorded.changed_file(&surroundings.project) else {
-        return;
-    };
-    let id = recorded.run.id();
-    surroundings.print_err(&format!(
-        "note: {file} has changed since the run started ({changes}); the run continues with its recorded copy\n  to continue with the file: ensemble {command} {id} --ensemble {file}\n"
-    ));
+    if let Some((file, changes)) = recorded.changed_file(&surroundings.project) {
+        let id = recorded.run.id();
+        surroundings.print_err(&format!(
+            "note: {file} has changed since the run started ({changes}); the run continues with its recorded copy\n  to continue with the file: ensemble {command} {id} --ensemble {file}\n"
+        ));
+    }
+    let changed = recorded.changed_definitions(&surroundings.project);
+    if !changed.is_empty() {
+        surroundings.print_err(&format!(
+            "note: since the run started, files behind its agents have changed; the run continues with the files as they are now\n  {}\n",
+            changed.join("\n  ")
+        ));
+    }
 }
 
 /// Reports a run that has already ended once more.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use ensemble_agents::regular;
+use ensemble_scripts::regular_files;
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
@@ -130,7 +130,7 @@ fn is_hidden(path: &Path) -> bool {
 
 /// The patterns of an ignore file. Lines that are no patterns are passed over, as git does.
 fn patterns_in(file: &Path, folder: &Path) -> Gitignore {
-    let Ok(text) = regular::read_text(file, LARGEST) else {
+    let Ok(text) = regular_files::read_text(file, LARGEST) else {
         return Gitignore::empty();
     };
     let mut builder = GitignoreBuilder::new(folder);

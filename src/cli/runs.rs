@@ -29,7 +29,7 @@ use ensemble_language::data::{Context, Usage};
 use ensemble_reports::report::door::{Ink, Spelling};
 use ensemble_runs::files::{FileStore, read_journal};
 use ensemble_runs::recorded::{recorded_ensemble, started, unchanged_ensemble};
-use ensemble_runs::replay::{RunRecord, saved_records};
+use ensemble_runs::replay::{RunRecord, SavedRecords};
 use ensemble_runs::{Prepared, RunError};
 
 pub(super) use file::write_private;
@@ -166,15 +166,10 @@ impl ListedRun {
     }
 }
 
-/// The id with `short` marked: a beginning of its telling part, or the whole id.
+/// The id with its beginning `short` marked.
 fn marked(id: &RunId, short: &str) -> String {
-    let text = id.as_str();
-    let begin = match id.telling_part().starts_with(short) {
-        true => text.len() - id.telling_part().len(),
-        false => 0,
-    };
-    let (before, after) = (&text[..begin], &text[begin + short.len()..]);
-    format!("{before}{ENOUGH}{short}{ENOUGH:#}{after}")
+    let after = &id.as_str()[short.len()..];
+    format!("{ENOUGH}{short}{ENOUGH:#}{after}")
 }
 
 /// The run with this id, beginning of an id, or folder; without an argument, the latest run.
@@ -230,12 +225,12 @@ pub(super) async fn opened(given: Option<&str>, surroundings: &Surroundings) -> 
             (journal, prepared)
         }
         RunRecord::Result(path) => {
-            let (records, context) = saved_records(&path)?;
+            let saved = SavedRecords::read(&path)?;
             return Ok(Opened {
-                story: Story::from_records(&records),
+                story: Story::from_records(&saved.records),
                 driver,
                 prepared: None,
-                context,
+                context: saved.context,
             });
         }
     };

@@ -1,7 +1,7 @@
 //! The async runtime of the program: one thread, for one command.
 
 use super::error::CliError;
-use ensemble_agents::room;
+use ensemble_process::room;
 
 /// Waits for the future on a new runtime, which ends with the future.
 ///

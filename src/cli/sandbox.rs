@@ -1,7 +1,7 @@
 //! The program as the helper of a sandbox: an internal command that the help does not show.
 
-use ensemble_agents::agent::process::Invocation;
-use ensemble_agents::agent::process::sandbox::run_sandbox_helper;
+use ensemble_process::Invocation;
+use ensemble_process::confine::run_sandbox_helper;
 
 /// The name of the internal command.
 const COMMAND: &str = "__sandbox";

@@ -7,9 +7,9 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use ensemble_agents::agent::process::kill_leftovers;
 use ensemble_core::conversation::{Canceller, Interruption};
 use ensemble_core::store::RunId;
+use ensemble_process::kill_leftovers;
 
 /// The signals of the process since this value was created.
 pub(super) struct Signals {

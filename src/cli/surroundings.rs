@@ -10,8 +10,8 @@ use super::left_alone::note;
 use super::streams::Streams;
 use super::telemetry::Telemetry;
 use super::{external, sandbox, watchdog};
-use ensemble_agents::agent::process::collect_orphans;
 use ensemble_core::operator::Operator;
+use ensemble_process::collect_orphans;
 use ensemble_reports::report::door::Spelling;
 use ensemble_runs::{ClientServers, Host, Project, Runs};
 

@@ -8,7 +8,9 @@ use tokio::sync::Mutex;
 
 use super::lines::{Lines, Prompt};
 use super::streams::Streams;
-use ensemble_core::operator::{Answer, Asked, Decision, Operator, PermissionRequest, visible};
+use ensemble_core::conversation::PermissionDecision;
+use ensemble_core::operator::{Answer, Operator, PermissionAnswer, PermissionRequest, QuestionRequest, visible};
+use ensemble_core::request::AnswerSource;
 use ensemble_core::runner::BoxFuture;
 use ensemble_history::asked_text;
 use ensemble_reports::report::ConsoleWriter;
@@ -96,21 +98,24 @@ impl TerminalOperator {
         let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
     }
 
-    async fn answer(&self, asked: Asked) -> Answer {
+    async fn answer(&self, asked: QuestionRequest) -> Answer {
         let _turn = self.turn.lock().await;
         let _pause = QuestionPause::on(self.console.as_ref());
         let prompt = asked_text(&asked);
-        let choices: Vec<&str> = asked.question.choices.iter().map(String::as_str).collect();
+        let choices: Vec<&str> = asked.request.question.choices.iter().map(String::as_str).collect();
         let err = self.streams.err();
-        self.show(err, &visible(&asked.agent), &prompt, &choices, asked.default.as_deref());
-        let line = async { self.lines.next(ANSWER).await.map_or(Answer::Nobody, Answer::Text) };
+        self.show(err, &visible(&asked.request.address.to_string()), &prompt, &choices, asked.default.as_deref());
+        let line = async { match self.lines.next(ANSWER).await {
+                Some(text) => Answer::text(text, AnswerSource::Terminal),
+                None => Answer::Nobody,
+            } };
         match asked.timeout {
             None => line.await,
             Some(timeout) => tokio::time::timeout(timeout, line).await.unwrap_or(Answer::TimedOut),
         }
     }
 
-    async fn decide(&self, requested: PermissionRequest) -> Decision {
+    async fn decide(&self, requested: PermissionRequest) -> PermissionAnswer {
         let _turn = self.turn.lock().await;
         let _pause = QuestionPause::on(self.console.as_ref());
         let arguments = visible(&Value::Object(requested.arguments.clone()).to_string());
@@ -139,18 +144,18 @@ impl TerminalOperator {
                 true => ASKING,
                 false => ASKING_WITHOUT_COLOUR,
             };
-            let agent = format!("{asking}permission{asking:#} {}", visible(&requested.agent));
+            let agent = format!("{asking}permission{asking:#} {}", visible(&requested.request.address.to_string()));
             self.show(self.streams.err_styled(), &agent, &prompt, choices, None);
             let Some(line) = self.lines.next(PERMISSION).await else {
-                return Decision::Nobody;
+                return PermissionAnswer::Nobody;
             };
             match typed(&line, view) {
-                Some(Typed::Decision(decision)) => return decision,
+                Some(Typed::Decision(decision)) => return PermissionAnswer::decided(decision, AnswerSource::Terminal),
                 Some(Typed::ShowAll) => view = View::Whole,
                 None => unclear += 1,
             }
         }
-        Decision::Denied
+        PermissionAnswer::decided(PermissionDecision::Denied, AnswerSource::Terminal)
     }
 }
 
@@ -177,7 +182,7 @@ impl View {
 /// The meaning of an input line.
 #[derive(Debug, PartialEq)]
 enum Typed {
-    Decision(Decision),
+    Decision(PermissionDecision),
     ShowAll,
 }
 
@@ -186,19 +191,19 @@ fn typed(line: &str, view: View) -> Option<Typed> {
     let line = line.trim().to_lowercase();
     Some(match (line.as_str(), view) {
         ("v" | "view" | "view all of the arguments" | "1", View::Unseen) => Typed::ShowAll,
-        ("n" | "no", _) | ("2", View::Whole | View::Unseen) | ("1", View::TooLong) => Typed::Decision(Decision::Denied),
-        ("y" | "yes" | "1", View::Whole) => Typed::Decision(Decision::Once),
-        ("a" | "always" | "always in this run" | "3", View::Whole) => Typed::Decision(Decision::Always),
+        ("n" | "no", _) | ("2", View::Whole | View::Unseen) | ("1", View::TooLong) => Typed::Decision(PermissionDecision::Denied),
+        ("y" | "yes" | "1", View::Whole) => Typed::Decision(PermissionDecision::Once),
+        ("a" | "always" | "always in this run" | "3", View::Whole) => Typed::Decision(PermissionDecision::Always),
         _ => return None,
     })
 }
 
 impl Operator for TerminalOperator {
-    fn ask(&self, asked: Asked) -> BoxFuture<'_, Answer> {
+    fn ask(&self, asked: QuestionRequest) -> BoxFuture<'_, Answer> {
         Box::pin(self.answer(asked))
     }
 
-    fn permit(&self, requested: PermissionRequest) -> BoxFuture<'_, Decision> {
+    fn permit(&self, requested: PermissionRequest) -> BoxFuture<'_, PermissionAnswer> {
         Box::pin(self.decide(requested))
     }
 }
@@ -230,13 +235,13 @@ mod tests {
     #[test]
     fn only_a_clear_word_is_a_decision() {
         for (line, expected) in [
-            ("Y", Some(Decision::Once)),
-            (" yes ", Some(Decision::Once)),
-            ("1", Some(Decision::Once)),
-            ("n", Some(Decision::Denied)),
-            ("2", Some(Decision::Denied)),
-            ("always", Some(Decision::Always)),
-            ("3", Some(Decision::Always)),
+            ("Y", Some(PermissionDecision::Once)),
+            (" yes ", Some(PermissionDecision::Once)),
+            ("1", Some(PermissionDecision::Once)),
+            ("n", Some(PermissionDecision::Denied)),
+            ("2", Some(PermissionDecision::Denied)),
+            ("always", Some(PermissionDecision::Always)),
+            ("3", Some(PermissionDecision::Always)),
             ("", None),
             ("ok", None),
             ("yes please", None),
@@ -249,8 +254,8 @@ mod tests {
         for (line, expected) in [
             ("1", Some(Typed::ShowAll)),
             ("v", Some(Typed::ShowAll)),
-            ("no", Some(Typed::Decision(Decision::Denied))),
-            ("2", Some(Typed::Decision(Decision::Denied))),
+            ("no", Some(Typed::Decision(PermissionDecision::Denied))),
+            ("2", Some(Typed::Decision(PermissionDecision::Denied))),
             ("y", None),
             ("always", None),
             ("3", None),
@@ -263,7 +268,7 @@ mod tests {
         for line in ["1", "no"] {
             assert_eq!(
                 typed(line, View::TooLong),
-                Some(Typed::Decision(Decision::Denied)),
+                Some(Typed::Decision(PermissionDecision::Denied)),
                 "{line:?}"
             );
         }

@@ -20,11 +20,11 @@ use super::surroundings::Surroundings;
 use ensemble_cases::suite::Suite;
 use ensemble_language::cases::is_test_file;
 use ensemble_language::diagnostic::{Code, Diagnostic, Severity};
-use ensemble_language::fix::Applicability;
+use ensemble_language::fix::{CheckedText, FixedText, fix_text};
 use ensemble_language::loader::explain::explanation;
 use ensemble_language::loader::{Loaded, codes, load};
-use ensemble_language::mending::{Examined, Mended, mended};
 use ensemble_language::source::{Source, Span};
+use ensemble_language::yaml::edit::Applicability;
 use ensemble_reports::report::diagnostics::{ForPeople, Json};
 use ensemble_reports::report::door::Spelling;
 use ensemble_reports::report::{CheckedFile, Form, Github, Junit, Rule, Sarif, Totals, count};
@@ -233,16 +233,16 @@ fn check<'s>(input: &Input, folder: &mut Option<Folder<'s>>, ways: &Ways<'s>) ->
     let findings = match ways.fixing.with_unsafe() {
         None => examine(&loaded),
         Some(with_unsafe) => {
-            let mended = mended(&source, with_unsafe, |source| {
+            let fixed = fix_text(&source, with_unsafe, |source| {
                 let loaded = load(source);
-                Examined {
+                CheckedText {
                     is_yaml: loaded.document.is_some(),
                     is_whole: loaded.ensemble.is_some(),
                     findings: policy.apply(examine(&loaded)).0,
                 }
             });
-            match checked.keep(input, &source, &mended, ways) {
-                true => mended.examined.findings,
+            match checked.keep(input, &source, &fixed, ways) {
+                true => fixed.checked.findings,
                 false => examine(&loaded),
             }
         }
@@ -299,14 +299,14 @@ impl Checked {
     }
 
     /// Writes or shows the fixed text; whether it is the text of the input from now on.
-    fn keep(&mut self, input: &Input, source: &Source, mended: &Mended, ways: &Ways<'_>) -> bool {
-        let is_other = mended.applied > 0;
+    fn keep(&mut self, input: &Input, source: &Source, fixed: &FixedText, ways: &Ways<'_>) -> bool {
+        let is_other = fixed.applied > 0;
         match (ways.fixing, input) {
-            (Fixing::Show { .. }, _) => self.text = is_other.then(|| difference(source, &mended.source)),
-            (_, Input::Stdin(_)) => self.text = Some(mended.source.text().to_string()),
+            (Fixing::Show { .. }, _) => self.text = is_other.then(|| difference(source, &fixed.source)),
+            (_, Input::Stdin(_)) => self.text = Some(fixed.source.text().to_string()),
             (_, Input::File(path) | Input::Found(path)) if is_other => {
                 let path = ways.surroundings.project.folder.join(path);
-                if let Err(fault) = replace(&path, source.text(), mended.source.text()) {
+                if let Err(fault) = replace(&path, source.text(), fixed.source.text()) {
                     self.faults.push(fault);
                     self.fails = true;
                     return false;
@@ -314,7 +314,7 @@ impl Checked {
             }
             _ => {}
         }
-        self.fixed = mended.applied;
+        self.fixed = fixed.applied;
         true
     }
 }

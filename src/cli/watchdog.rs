@@ -2,7 +2,7 @@
 
 use tokio::signal::unix::{SignalKind, signal};
 
-use ensemble_agents::agent::process::{Invocation, run_watchdog};
+use ensemble_process::{Invocation, run_watchdog};
 
 /// The name of the internal command.
 const COMMAND: &str = "__watchdog";

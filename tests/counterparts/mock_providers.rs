@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 use crate::support::Workspace;
 use ensemble_agents::agent::BoxFuture;
 use ensemble_agents::agent::dialogue::{Dialogue, Tools};
-use ensemble_agents::model::{Model, Network, ToolSpec};
 use ensemble_core::thread::{Thread, ToolCall, ToolEnd};
 use ensemble_language::ensemble::Profile;
+use ensemble_models::{Model, Network, ToolSpec};
 
 const PROVIDERS: [&str; 4] = ["openai", "anthropic", "gemini", "ollama"];
 

@@ -148,6 +148,23 @@ fn another_text_of_the_ensemble_or_another_model_is_another_run() {
     workspace.write(".ensemble/config.yaml", config.replace("one", "three"));
     workspace.run(command).expect_code(0);
     assert_eq!(runs(), 4);
+    // A script, and a script of a nested ensemble.
+    workspace.write(
+        "e.yaml",
+        "name: e\nagents: [{name: a, script: a.rhai}, {name: n, ensemble: n.yaml}]\n",
+    );
+    workspace.write("n.yaml", "name: n\nagents: [{name: b, script: b.rhai}]\n");
+    for (script, text) in [("a.rhai", "1"), ("b.rhai", "1")] {
+        workspace.write(script, text);
+    }
+    workspace.run(command).expect_code(0);
+    workspace.run(command).expect_code(0);
+    assert_eq!(runs(), 5);
+    for script in ["a.rhai", "b.rhai"] {
+        workspace.write(script, "2");
+        workspace.run(command).expect_code(0);
+    }
+    assert_eq!(runs(), 7);
 }
 
 #[test]

@@ -174,7 +174,7 @@ fn killed_in_turn_2() -> (Workspace, String) {
     let workspace = branches();
     workspace.write(
         "say.sh",
-        format!("[ $ENSEMBLE_AGENT_NAME != y ] || while :; do sleep 0.01; done\n{SAY}"),
+        format!("[ $ENSEMBLE_AGENT_NAME != y ] || [ -e go ] || while :; do sleep 0.01; done\n{SAY}"),
     );
     let running: Running = workspace.spawn(["run", "a.yaml"]);
     eventually("the end of x", || {
@@ -184,8 +184,8 @@ fn killed_in_turn_2() -> (Workspace, String) {
     running.signal("KILL");
     running.finish().expect_code(137);
     assert_eq!(side(&workspace), ["root 1.1", "x 1.1"]);
-    // Nobody waits any more, save the old `y` until it has been killed: it must not be let go.
-    workspace.write("say.sh", SAY);
+    // Later executions of `y` do not wait; the old one does until it has been killed. The script stays as it is.
+    workspace.write("go", "");
     let run = workspace.runs()[0]
         .file_name()
         .expect("a name")
@@ -247,6 +247,58 @@ fn what_an_edit_changes_is_executed_again_even_if_it_had_finished() {
         .expect_code(0);
     assert_eq!(side(&workspace), ["x 1.1", "x2 1.1", "y 1.1", "y2 1.1"]);
     assert_eq!(resumed.json()["final_state"]["x-said"], "ex");
+}
+
+/// An agent with a tool that is a script, and an agent that reads its output.
+const PAY: &str = "name: pay\nagents:\n\
+    \x20 - {name: pay, model_profile: m, prompt: Pay, tools: [charge]}\n\
+    \x20 - {name: after, script: 'echo {}', depends_on: [pay]}\n\
+    tools:\n\
+    \x20 charge: {script: charge.rhai, description: Takes money, parameters: {type: object}}\n\
+    model_profiles:\n\
+    \x20 m: {provider: simulated, replies: [{tool_calls: [{name: charge, arguments: {}}]}, paid]}\n";
+
+#[test]
+fn a_change_behind_an_agent_is_named_and_is_never_reused() {
+    let workspace = Workspace::new();
+    workspace.write("pay.yaml", PAY);
+    workspace.write("charge.rhai", "#{ charged: 1 }");
+    let first = id(&workspace.run(["run", "pay.yaml", "--output", "json"]).expect_code(0));
+    let fork = ["fork", &first, "--at-turn", "0", "--ensemble", "pay.yaml"];
+    let same = workspace.run(fork).expect_code(0);
+    assert!(
+        same.stderr.contains("pay.yaml: no change that affects a run\n"),
+        "{}",
+        same.stderr
+    );
+    workspace.write("pay.yaml", PAY.replace("Takes money", "Takes all"));
+    let tool = workspace.run(fork).expect_code(0);
+    let expected = "pay.yaml: changed: pay\n  `pay`: tool `charge` has changed\n";
+    assert!(tool.stderr.contains(expected), "{}", tool.stderr);
+    let reused = |workspace: &Workspace| {
+        let journal = records(&workspace.runs().last().expect("a run").join("journal.jsonl"));
+        let reused = journal.iter().filter(|record| record["data"]["reused"] == true);
+        let agents = reused.filter_map(|record| record["data"]["agent"].as_str().map(str::to_owned));
+        agents.collect::<Vec<String>>()
+    };
+    assert_eq!(reused(&workspace), ["after"]);
+    workspace.write("pay.yaml", PAY);
+    workspace.write("charge.rhai", "#{ charged: 2 }");
+    for words in [
+        &fork[..],
+        &["rerun", &first, "--from", "after@2"],
+        &["continue", &first, "more", "--ensemble", "pay.yaml"],
+        &["continue", &first, "more"],
+    ] {
+        let told = workspace.run(words).expect_code(0);
+        let expected = "  `pay`: script `charge.rhai` has changed\n";
+        assert!(told.stderr.contains(expected), "{words:?}: {}", told.stderr);
+    }
+    // The digest of a script is part of the record, and can be checked.
+    let definitions = first_record(&workspace, &first)["data"]["definitions"].clone();
+    let digest = definitions["pay"]["script: charge.rhai"].as_str();
+    let expected = "d4745082f51bcc02ebf4b766ee50b908466c4fbcfe391c5c88b97a694dcd67af";
+    assert_eq!(digest, Some(expected), "{definitions}");
 }
 
 #[test]

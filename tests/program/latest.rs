@@ -187,13 +187,12 @@ fn an_ambiguous_beginning_says_which_runs_it_could_mean() {
     }
 }
 
-/// Ids of older versions begin with their time.
 #[test]
-fn a_run_of_an_older_version_is_named_by_the_last_part_of_its_id() {
+fn runs_are_listed_by_the_times_in_their_ids() {
     let (workspace, id) = waiting();
-    let old = "20200101-000000-9zab";
+    let old = "zz9b-20200101-000000000";
     copy(&workspace, &id, old);
-    for given in ["2020", "9z", "9zab", old] {
+    for given in ["zz9", "zz9b", old] {
         let told = workspace.run(["runs", "show", given, "--output", "events"]);
         assert_eq!(
             told.expect_code(0).stdout,
@@ -205,7 +204,7 @@ fn a_run_of_an_older_version_is_named_by_the_last_part_of_its_id() {
     assert_eq!((ids.len(), ids[0], ids[2]), (3, old, &*id), "by their time");
     let columns: Vec<Option<usize>> = listed.lines().map(|line| line.find(" 20")).collect();
     assert!(columns.iter().all(|column| *column == Some(24)), "{listed}");
-    let later = "20990101-000000-9zab";
+    let later = "aa9b-20990101-000000000";
     copy(&workspace, &id, later);
     let latest = workspace.runs().pop().expect("a run");
     assert!(latest.ends_with(later), "{latest:?}");

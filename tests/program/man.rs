@@ -9,7 +9,7 @@ use crate::support::Workspace;
 /// The commands that the help lists.
 fn commands(help: &str) -> Vec<String> {
     let list = help
-        .split("Commands:")
+        .split("Usage:")
         .nth(1)
         .and_then(|rest| rest.split("Options:").next());
     let names = list

@@ -23,6 +23,21 @@ model_profiles:
   m: {provider: simulated, replies: [{tool_calls: [{name: note, arguments: {text: \"a\\u001bb\"}}]}, done]}
 ";
 
+/// The arguments that answer a request of a run.
+fn answering(client: &mut Client, run: &Value, address: &str, answer: &str) -> Value {
+    let told = client.document("run_status", json!({"run": run}));
+    let mut requests = told["requests"].as_array().into_iter().flatten();
+    let request = requests.find(|request| request["address"] == address);
+    let digest = &request.unwrap_or_else(|| panic!("{address}: {told}"))["digest"];
+    json!({"run": run, "address": address, "digest": digest, "answer": answer})
+}
+
+/// Answers a request of a run, and returns the state of the run.
+fn answer(client: &mut Client, run: &Value, address: &str, text: &str) -> Value {
+    let arguments = answering(client, run, address, text);
+    client.document("answer_run", arguments)
+}
+
 fn forms() -> Value {
     json!({"elicitation": {}})
 }
@@ -34,29 +49,28 @@ fn a_question_waits_where_nobody_can_be_asked_and_answer_run_answers_it() {
     let mut client = Client::start(&workspace, &[], json!({}));
     let told = client.document("gate", json!({}));
     assert_eq!(told["status"], "waiting");
-    let expected = json!([{"agent": "editor", "execution": 1, "prompt": "Print a text?", "choices": ["yes", "no"]}]);
-    assert_eq!(told["questions"], expected);
+    let question = &told["requests"][0];
+    let expected = (&json!("editor"), &json!("Print a text?"), &json!(["yes", "no"]));
+    assert_eq!((&question["address"], &question["prompt"], &question["choices"]), expected);
     let run = &told["run"];
-    assert!(
-        client
-            .refused("answer_run", json!({"run": run, "answer": "yes", "agent": "writer"}))
-            .contains("asks nothing")
-    );
-    let again = client.document("answer_run", json!({"run": run, "answer": "maybe"}));
-    assert_eq!(
-        again["questions"][0]["refused"],
-        "`maybe` is none of the choices: yes, no"
-    );
-    let told = client.document("answer_run", json!({"run": run, "answer": "yes", "agent": "editor"}));
+    let shown = answering(&mut client, run, "editor", "yes");
+    for (key, value, why) in [
+        ("address", "writer", "asks nothing"),
+        ("digest", "0000000000000000", "other than what was shown"),
+        ("answer", "maybe", "`maybe` is none of the choices of `editor`: yes, no"),
+    ] {
+        let mut wrong = shown.clone();
+        wrong[key] = json!(value);
+        let told = client.refused("answer_run", wrong);
+        assert!(told.contains(why), "{told}");
+    }
+    let told = client.document("answer_run", shown.clone());
     assert_eq!(
         (&told["status"], &told["result"]),
         (&json!("completed"), &json!({"response": "yes"}))
     );
-    assert!(
-        client
-            .refused("answer_run", json!({"run": run, "answer": "yes"}))
-            .contains("asks nothing")
-    );
+    let told = client.refused("answer_run", shown);
+    assert!(told.contains("`editor` was answered `yes` by an MCP client at "), "{told}");
 }
 
 #[test]
@@ -71,7 +85,7 @@ fn a_question_outlives_the_server() {
         client.document("run_status", json!({"run": run}))["status"],
         "interrupted"
     );
-    let told = client.document("answer_run", json!({"run": run, "answer": "no"}));
+    let told = answer(&mut client, &run, "editor", "no");
     assert_eq!(
         (&told["status"], &told["result"]),
         (&json!("completed"), &json!({"response": "no"}))
@@ -82,8 +96,8 @@ fn a_question_outlives_the_server() {
     let run = client.document("list_runs", json!({"limit": 1}))["runs"][0].clone();
     assert_eq!(run["status"], "waiting");
     let seen = client.document("await_run", json!({"run": run["run"]}));
-    assert_eq!(seen["questions"][0]["prompt"], "Print a text?");
-    let told = client.document("answer_run", json!({"run": run["run"], "answer": "2"}));
+    assert_eq!(seen["requests"][0]["prompt"], "Print a text?");
+    let told = answer(&mut client, &run["run"], "editor", "2");
     assert_eq!(told["result"], json!({"response": "no"}), "the number of a choice");
 }
 
@@ -126,7 +140,7 @@ fn a_form_is_withdrawn_when_somebody_else_answers() {
     let asked = client.hear("elicitation/create");
     let run = client.document("list_runs", json!({}))["runs"][0]["run"].clone();
     assert_eq!(
-        client.document("answer_run", json!({"run": run, "answer": "no"}))["status"],
+        answer(&mut client, &run, "editor", "no")["status"],
         "completed"
     );
     let withdrawn = client.hear("notifications/cancelled");
@@ -148,7 +162,7 @@ fn calls_that_need_permission_are_asked_for() {
         let asked = client.hear("elicitation/create");
         let message = asked["params"]["message"].as_str().expect("a text");
         assert!(
-            message.starts_with("May clerk call the tool note with {\"text\":\"a"),
+            message.starts_with("May clerk/note#1 call the tool note with {\"text\":\"a"),
             "{message}"
         );
         assert!(!message.contains('\u{1b}'), "{message:?}");
@@ -166,21 +180,19 @@ fn calls_that_need_permission_are_asked_for() {
     let mut client = Client::start(&workspace, &[], json!({}));
     let told = client.document("careful", json!({}));
     assert_eq!(told["status"], "waiting");
-    let wanted = &told["permissions"][0];
-    assert_eq!((&wanted["agent"], &wanted["tool"]), (&json!("clerk"), &json!("note")));
-    let why = client.refused("answer_run", json!({"run": told["run"], "answer": "yes"}));
+    let wanted = &told["requests"][0];
+    assert_eq!((&wanted["agent"], &wanted["permission"]["tool"]), (&json!("clerk"), &json!("note")));
+    let unclear = answering(&mut client, &told["run"], "clerk/note#1", "yes");
+    let why = client.refused("answer_run", unclear);
     assert!(why.contains("none of once, always, deny"), "{why}");
     assert!(!noted());
-    let told = client.document(
-        "answer_run",
-        json!({"run": told["run"], "answer": "once", "call": wanted["call"]}),
-    );
+    let told = answer(&mut client, &told["run"], "clerk/note#1", "once");
     assert_eq!(told["status"], "completed");
     assert!(noted());
 }
 
 #[test]
-fn several_questions_need_a_name() {
+fn each_of_several_questions_is_answered_by_its_address() {
     let workspace = Workspace::new();
     workspace.write(
         "two.yaml",
@@ -190,16 +202,11 @@ fn several_questions_need_a_name() {
     let run = client.document("two", json!({}))["run"].clone();
     eventually("both questions", || {
         let told = client.document("run_status", json!({"run": run}));
-        (told["questions"].as_array().map(Vec::len) == Some(2)).then_some(())
+        (told["requests"].as_array().map(Vec::len) == Some(2)).then_some(())
     });
-    assert!(
-        client
-            .refused("answer_run", json!({"run": run, "answer": "1"}))
-            .contains("name the `agent`")
-    );
-    let told = client.document("answer_run", json!({"run": run, "answer": "1", "agent": "b"}));
-    assert_eq!(told["questions"][0]["agent"], "a", "{told}");
-    let told = client.document("answer_run", json!({"run": run, "answer": "2"}));
+    let told = answer(&mut client, &run, "b", "1");
+    assert_eq!(told["requests"][0]["address"], "a", "{told}");
+    let told = answer(&mut client, &run, "a", "2");
     assert_eq!(told["result"]["a"], json!({"response": "2"}), "{told}");
 }
 

@@ -186,8 +186,9 @@ fn the_document_tells_the_same_to_a_program() {
     assert_eq!(document["version"], 1);
     assert_eq!(document["state"], "waiting");
     assert_eq!(document["completion_reason"], "waiting_for_input");
-    let question = json!([{"agent": "person", "prompt": "Shall we ship it?", "choices": ["not yet", "yes"]}]);
-    assert_eq!(document["questions"], question);
+    let question = &document["questions"][0];
+    let expected = (&json!("person"), &json!("person"), &json!("Shall we ship it?"), &json!(["not yet", "yes"]));
+    assert_eq!((&question["address"], &question["agent"], &question["prompt"], &question["choices"]), expected);
     let story = document["story"].as_array().expect("a list");
     let what: Vec<&Value> = story.iter().map(|chapter| &chapter["what"]).collect();
     assert_eq!(what, ["turn", "turn", "turn", "ended"]);
@@ -469,7 +470,7 @@ fn a_line_that_comes_in_pieces_is_told_once_and_whole() {
         .run(["run", "a.yaml", "--answer", "person=yes"])
         .expect_code(0);
     let journal = std::fs::read(workspace.runs()[0].join("journal.jsonl")).expect("a journal");
-    let folder = workspace.path().join(".ensemble/runs/20990101-000000-zzzz");
+    let folder = workspace.path().join(".ensemble/runs/zzzz-20990101-000000000");
     let mut driver = Driver::of(&workspace, &folder);
     let lines: Vec<&[u8]> = journal.split_inclusive(|byte| *byte == b'\n').collect();
     driver.write(lines[0]);

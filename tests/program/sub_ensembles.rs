@@ -84,9 +84,9 @@ fn a_question_inside_makes_the_outer_run_wait_and_resume_goes_on_inside() {
     workspace.write("one.sh", "echo ran >> ran.txt");
     let outcome = workspace.run(JSON).expect_code(3);
     assert_eq!(outcome.sequence(), ["1 before"]);
-    assert_eq!(outcome.json()["detail"], "guest asks: Well?");
+    assert_eq!(outcome.json()["detail"], "team.guest asks: Well?");
     let told = workspace.run(["resume", "--last"]).expect_code(3).stderr;
-    assert!(told.contains("--answer guest=…"), "{told}");
+    assert!(told.contains("--answer team.guest=…"), "{told}");
     let resumed = workspace
         .run(["resume", "--last", "--answer", "guest=fine", "--output", "json"])
         .expect_code(0);
@@ -173,7 +173,7 @@ fn a_question_of_an_inner_conversation_waits_and_is_answered_by_the_inner_agents
     workspace.write("small.yaml", SMALL);
     workspace.write("after.rhai", "`it is ${dependencies.inner.asker.response}`");
     let waiting = workspace.run(["run", "outer.yaml"]).expect_code(3);
-    assert!(waiting.stderr.contains("--answer asker=…"), "{}", waiting.stderr);
+    assert!(waiting.stderr.contains("--answer inner.asker=…"), "{}", waiting.stderr);
 
     let resumed = workspace.run(["resume", "--last", "--answer", "asker=Ada", "--output", "json"]);
     let result = resumed.expect_code(0).json();

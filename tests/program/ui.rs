@@ -245,8 +245,13 @@ fn a_question_is_answered_by_another_client_than_the_one_that_started_the_run() 
     let workspace = workspace();
     let page = Page::start(&workspace);
     let id = asking(&page);
-    let wrong = page.post("/api/answer", &json!({"id": id, "agent": "printer", "answer": "yes"}));
-    assert_eq!(wrong.status, 409, "{wrong:?}");
+    // Another address, another question of the address, and an answer that is none of the choices.
+    for (key, value) in [("address", "printer"), ("digest", "0000000000000000"), ("answer", "perhaps")] {
+        let mut body = page.answering(&id, "answer", "yes");
+        body[key] = json!(value);
+        let wrong = page.post("/api/answer", &body);
+        assert_eq!(wrong.status, 409, "{wrong:?}");
+    }
     let mut second = page.follow(&id);
     let mut third = page.follow(&id);
     let (name, begin) = second.next();
@@ -254,7 +259,7 @@ fn a_question_is_answered_by_another_client_than_the_one_that_started_the_run() 
         (&*name, &begin["head"]["state"], &begin["head"]["can"]["cancel"]),
         ("begin", &json!("waiting"), &json!(true))
     );
-    page.done("/api/answer", &json!({"id": id, "agent": "editor", "answer": "yes"}));
+    page.answer(&id, "yes");
     let mut told = Vec::new();
     second.until(|_, data| {
         let rows = data["rows"].as_array().into_iter().flatten();
@@ -286,12 +291,12 @@ fn a_run_is_stopped_resumed_and_continued() {
     page.done("/api/resume", &json!({"id": id}));
     page.follow(&id)
         .until(|_, data| data["head"]["waiting"]["questions"][0]["agent"] == "editor");
-    page.done("/api/answer", &json!({"id": id, "agent": "editor", "answer": "no"}));
+    page.answer(&id, "no");
     page.follow(&id).until_outcome("completed");
     page.done("/api/say", &json!({"id": id, "text": "once more"}));
     page.follow(&id)
         .until(|_, data| data["head"]["waiting"]["questions"][0]["agent"] == "editor");
-    page.done("/api/answer", &json!({"id": id, "agent": "editor", "answer": "yes"}));
+    page.answer(&id, "yes");
     page.follow(&id).until_outcome("completed");
     let events: Vec<Value> = workspace
         .journal()
@@ -324,7 +329,7 @@ fn a_run_that_waits_for_an_answer_and_that_nobody_drives_goes_on_with_it() {
             (&json!("waiting"), &json!("editor")),
             "{ensemble}"
         );
-        page.done("/api/answer", &json!({"id": id, "agent": "editor", "answer": "yes"}));
+        page.answer(&id, "yes");
         page.follow(&id).until_outcome("completed");
     }
 }
@@ -346,18 +351,21 @@ fn a_call_that_needs_permission_is_shown_with_its_arguments_and_decided() {
             .to_owned();
         let asked = page
             .follow(&id)
-            .until(|_, data| data["head"]["waiting"]["permissions"][0]["tool"] == "write");
+            .until(|_, data| data["head"]["waiting"]["permissions"][0]["permission"]["tool"] == "write");
         let wanted = &asked["head"]["waiting"]["permissions"][0];
-        assert_eq!(wanted["arguments"], json!({"n": 4}));
-        assert_eq!(
-            page.post("/api/permit", &json!({"id": id, "call": "other", "decision": "once"}))
-                .status,
-            409
-        );
-        page.done(
-            "/api/permit",
-            &json!({"id": id, "call": wanted["call"], "decision": decision}),
-        );
+        assert_eq!(wanted["permission"]["arguments"], json!({"n": 4}));
+        assert_eq!(wanted["address"], "a/write#1");
+        let shown = page.answering(&id, "decision", decision);
+        let mut other = shown.clone();
+        other["address"] = json!("a/write#2");
+        assert_eq!(page.post("/api/permit", &other).status, 409);
+        let mut nobody = shown.clone();
+        nobody["decision"] = json!("nobody");
+        assert_eq!(page.post("/api/permit", &nobody).status, 400);
+        page.done("/api/permit", &shown);
+        let again = page.post("/api/permit", &shown);
+        assert_eq!(again.status, 409, "{again:?}");
+        assert!(again.body.contains("your answer was not used"), "{again:?}");
         page.follow(&id).until_outcome("completed");
         let written = workspace.path();
         let is_there = written.join("written.txt").exists() || written.join("ensembles/written.txt").exists();
@@ -381,7 +389,7 @@ fn a_killed_server_loses_nothing_and_its_clients_find_it_again() {
     page.done("/api/resume", &json!({"id": id}));
     page.follow(&id)
         .until(|_, data| data["head"]["waiting"]["questions"][0]["agent"] == "editor");
-    page.done("/api/answer", &json!({"id": id, "agent": "editor", "answer": "yes"}));
+    page.answer(&id, "yes");
     page.follow(&id).until_outcome("completed");
 }
 

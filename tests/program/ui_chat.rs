@@ -35,7 +35,7 @@ pub(super) fn request(model: &str, messages: &[(&str, &str)]) -> Value {
     json!({"model": model, "messages": messages})
 }
 
-fn complete(page: &Page, body: &Value) -> Answer {
+pub(super) fn complete(page: &Page, body: &Value) -> Answer {
     page.post("/v1/chat/completions", body)
 }
 

@@ -6,10 +6,10 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::TcpStream;
 use std::path::Path;
 
-use super::ui_chat::{reply, request, workspace};
+use super::ui_chat::{complete, reply, request, workspace};
 use crate::support::page::{Page, bearer};
 use crate::support::{Workspace, eventually, records};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// An ensemble whose first agent notes in `done` that it ran, and whose second one waits for the file `open`.
 fn with_work() -> Workspace {
@@ -67,6 +67,26 @@ fn said(run: &Path) -> Vec<String> {
     texts.map(str::to_owned).collect()
 }
 
+/// The id of the first run.
+fn first_run(workspace: &Workspace) -> String {
+    workspace.runs()[0].file_name().expect("a name").display().to_string()
+}
+
+/// The reply of the first run, which the request names.
+#[track_caller]
+fn reply_of_first(workspace: &Workspace, page: &Page, model: &str, messages: &[(&str, &str)]) -> String {
+    let mut body = request(model, messages);
+    body["metadata"] = json!({"run": first_run(workspace)});
+    let answer = complete(page, &body);
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let document = answer.json();
+    assert_eq!(document["metadata"], body["metadata"]);
+    document["choices"][0]["message"]["content"]
+        .as_str()
+        .expect("a text")
+        .to_owned()
+}
+
 fn all_said(workspace: &Workspace) -> Vec<Vec<String>> {
     workspace.runs().iter().map(|run| said(run)).collect()
 }
@@ -78,7 +98,7 @@ fn a_killed_server_gives_the_missing_reply_when_it_is_asked_again() {
         end_in_the_middle(&workspace, Page::start(&workspace), &[("user", "one")], signal);
         let page = Page::start(&workspace);
         let one = [("user", "one")];
-        assert_eq!(reply(&page, "work", &one), "finished", "{signal}");
+        assert_eq!(reply_of_first(&workspace, &page, "work", &one), "finished", "{signal}");
         assert_eq!(done(&workspace), ["first", "second", "second"], "{signal}");
         assert_eq!(all_said(&workspace), [["one"]], "{signal}");
 
@@ -87,7 +107,11 @@ fn a_killed_server_gives_the_missing_reply_when_it_is_asked_again() {
         end_in_the_middle(&workspace, page, &two, signal);
         let page = Page::start(&workspace);
         let three = [&two[..], &[("assistant", "fin"), ("user", "three")]].concat();
-        assert_eq!(reply(&page, "work", &three), "finished", "{signal}");
+        assert_eq!(
+            reply_of_first(&workspace, &page, "work", &three),
+            "finished",
+            "{signal}"
+        );
         assert_eq!(all_said(&workspace), [["one", "two", "three"]], "{signal}");
         assert_eq!(
             done(&workspace)[3..],
@@ -102,9 +126,11 @@ fn the_same_words_once_more_begin_a_new_conversation() {
     let workspace = with_work();
     end_in_the_middle(&workspace, Page::start(&workspace), &[("user", "one")], "KILL");
     let page = Page::start(&workspace);
-    for runs in 1..=3 {
-        assert_eq!(reply(&page, "work", &[("user", "one")]), "finished");
-        assert_eq!(workspace.runs().len(), runs, "the missing reply is given once");
+    let one = [("user", "one")];
+    assert_eq!(reply_of_first(&workspace, &page, "work", &one), "finished");
+    for runs in 2..=3 {
+        assert_eq!(reply(&page, "work", &one), "finished");
+        assert_eq!(workspace.runs().len(), runs);
     }
 }
 
@@ -115,7 +141,7 @@ fn what_a_person_has_stopped_on_the_page_is_not_taken_up() {
     let body = request("work", &[("user", "one")]).to_string();
     let _stream = page.send("POST", "/v1/chat/completions", &[&bearer()], &body);
     eventually("the second agent", || (done(&workspace).len() == 2).then_some(()));
-    let id = workspace.runs()[0].file_name().expect("a name").display().to_string();
+    let id = first_run(&workspace);
     page.done("/api/cancel", &serde_json::json!({"id": id}));
     page.follow(&id).until_outcome("cancelled");
     workspace.write("open", "");
@@ -128,24 +154,27 @@ fn what_a_person_has_stopped_on_the_page_is_not_taken_up() {
 fn a_reply_that_was_finished_while_nobody_listened_is_given() {
     let workspace = with_work();
     end_in_the_middle(&workspace, Page::start(&workspace), &[("user", "one")], "KILL");
-    let id = workspace.runs()[0].file_name().expect("a name").display().to_string();
+    let id = first_run(&workspace);
     workspace.run(["resume", &id, "--quiet"]).expect_code(0);
     let page = Page::start(&workspace);
-    let body = request("work", &[("user", "one")]);
-    let answer = page.post("/v1/chat/completions", &body).json();
-    assert_eq!(answer["choices"][0]["message"]["content"], "finished", "{answer}");
-    assert!(answer["id"].as_str().is_some_and(|name| name.contains(&id)), "{answer}");
+    assert_eq!(
+        reply_of_first(&workspace, &page, "work", &[("user", "one")]),
+        "finished"
+    );
     assert_eq!(done(&workspace), ["first", "second", "second"]);
 }
 
 #[test]
-fn a_conversation_goes_on_after_the_server_was_killed_and_in_another_one() {
+fn a_named_conversation_goes_on_after_the_server_was_killed_and_in_another_one() {
     let workspace = workspace();
     let page = Page::start(&workspace);
     let mut messages = vec![("user".to_owned(), "one".to_owned())];
     let ask = |page: &Page, messages: &mut Vec<(String, String)>, next: &str| {
         let all: Vec<(&str, &str)> = messages.iter().map(|(role, text)| (&**role, &**text)).collect();
-        let answer = reply(page, "echo", &all);
+        let answer = match all.len() {
+            1 => reply(page, "echo", &all),
+            _ => reply_of_first(&workspace, page, "echo", &all),
+        };
         messages.push(("assistant".to_owned(), answer.clone()));
         messages.push(("user".to_owned(), next.to_owned()));
         answer
@@ -160,19 +189,41 @@ fn a_conversation_goes_on_after_the_server_was_killed_and_in_another_one() {
     let fourth = ask(&page, &mut messages, "five");
     assert!(fourth.contains("three") && fourth.contains("four"), "{fourth}");
     assert_eq!(all_said(&workspace), [["one", "two", "three", "four"]]);
-    // A conversation that has begun elsewhere is known by its whole input.
-    let mut moved = vec![
-        ("user".to_owned(), "six".to_owned()),
-        ("assistant".to_owned(), "seven".to_owned()),
-        ("user".to_owned(), "eight".to_owned()),
-    ];
-    ask(&page, &mut moved, "nine");
+}
+
+#[test]
+fn without_an_id_a_conversation_begins_anew_after_a_restart() {
+    let workspace = workspace();
+    let page = Page::start(&workspace);
+    let one = reply(&page, "echo", &[("user", "one")]);
     end(page, "KILL");
-    ask(&Page::start(&workspace), &mut moved, "ten");
-    assert_eq!(
-        all_said(&workspace)[1],
-        ["user: six\n\nassistant: seven\n\nuser: eight", "nine"]
-    );
+    let two = [("user", "one"), ("assistant", &*one), ("user", "two")];
+    reply(&Page::start(&workspace), "echo", &two);
+    assert_eq!(workspace.runs().len(), 2);
+}
+
+#[test]
+fn a_run_that_does_not_fit_the_messages_is_an_error() {
+    let workspace = workspace();
+    let page = Page::start(&workspace);
+    let one = reply(&page, "echo", &[("user", "one")]);
+    let named = |model: &str, run: &str, messages: &[(&str, &str)]| {
+        let mut body = request(model, messages);
+        body["metadata"] = json!({"run": run});
+        complete(&page, &body)
+    };
+    let id = first_run(&workspace);
+    let edited = [("user", "once"), ("assistant", &*one), ("user", "two")];
+    let fits = [("user", "one"), ("assistant", &*one), ("user", "two")];
+    let answers = [
+        (named("echo", &id, &edited), 400),
+        (named("gate", &id, &fits), 400),
+        (named("echo", "zzzz-20200101-000000000", &fits), 404),
+    ];
+    for (answer, status) in answers {
+        assert_eq!(answer.status, status, "{answer:?}");
+    }
+    assert_eq!(workspace.runs().len(), 1);
 }
 
 #[test]
@@ -185,21 +236,15 @@ fn a_question_that_was_open_is_answered_after_the_kill() {
     let asked = [("user", "go"), ("assistant", &question)];
     // An answer that is none of the choices is asked for again, and the kill comes between them.
     let refused = [&asked[..], &[("user", "perhaps")]].concat();
-    assert_eq!(reply(&page, "gate", &refused), question);
+    assert_eq!(reply_of_first(&workspace, &page, "gate", &refused), question);
     let again = [&refused[..], &[("assistant", &question), ("user", "2")]].concat();
-    let answer = reply(&page, "gate", &again);
-    assert_eq!(answer, "{\"answer\":\"no\"}");
+    let answer = reply_of_first(&workspace, &page, "gate", &again);
+    assert!(answer.contains("no"), "{answer}");
     end(page, "KILL");
     let page = Page::start(&workspace);
     let next = [&again[..], &[("assistant", &answer), ("user", "more")]].concat();
-    assert_eq!(reply(&page, "gate", &next), question);
+    assert_eq!(reply_of_first(&workspace, &page, "gate", &next), question);
     assert_eq!(all_said(&workspace), [["go", "more"]]);
-    // Who has answered otherwise talks to another run.
-    end(page, "KILL");
-    let page = Page::start(&workspace);
-    let other = [&asked[..], &[("user", "yes"), ("assistant", &answer), ("user", "more")]].concat();
-    reply(&page, "gate", &other);
-    assert_eq!(workspace.runs().len(), 2);
 }
 
 #[test]
@@ -226,51 +271,6 @@ fn two_conversations_with_the_same_beginning_stay_apart_and_an_edited_one_begins
     assert_eq!(workspace.runs().len(), 3);
 }
 
-#[test]
-fn runs_with_other_values_and_runs_that_are_not_among_the_latest_are_left_alone() {
-    let workspace = workspace();
-    let page = Page::start(&workspace);
-    let one = reply(&page, "echo", &[("user", "one")]);
-    end(page, "KILL");
-    workspace
-        .run(["run", "echo", "-i", "one", "--set", "mood=calm", "--quiet"])
-        .expect_code(0);
-    let page = Page::start(&workspace);
-    let two = reply(&page, "echo", &[("user", "one"), ("assistant", &one), ("user", "two")]);
-    end(page, "KILL");
-    let runs = workspace.runs();
-    assert_eq!(said(&runs[0]), ["one", "two"]);
-    assert_eq!(said(&runs[1]), ["one"]);
-    let three = [
-        ("user", "one"),
-        ("assistant", &one),
-        ("user", "two"),
-        ("assistant", &two),
-        ("user", "three"),
-    ];
-    let later = |count: std::ops::Range<usize>| {
-        for number in count {
-            let journal = std::fs::read(runs[1].join("journal.jsonl")).expect("a journal");
-            let place = format!(".ensemble/runs/aaaa-29990101-{number:09}/journal.jsonl");
-            workspace.write(&place, journal);
-        }
-    };
-    later(0..999);
-    reply(&Page::start(&workspace), "echo", &three);
-    let begun: Vec<Vec<String>> = all_said(&workspace);
-    assert_eq!(begun[0], ["one", "two"], "1,000 runs are later");
-    assert!(begun.iter().any(|texts| texts[0].starts_with("user: one")));
-    // The new run is later, too.
-    for number in 0..2 {
-        let place = workspace
-            .path()
-            .join(format!(".ensemble/runs/aaaa-29990101-{number:09}"));
-        std::fs::remove_dir_all(place).expect("a folder");
-    }
-    reply(&Page::start(&workspace), "echo", &three);
-    assert_eq!(all_said(&workspace)[0], ["one", "two", "three"]);
-}
-
 /// Questions inside of an inner run are not in the journal of the outer one: the answer is found while the run asks.
 #[test]
 fn an_open_question_of_an_inner_ensemble_is_answered_after_the_kill() {
@@ -284,8 +284,8 @@ fn an_open_question_of_an_inner_ensemble_is_answered_after_the_kill() {
     end(page, "KILL");
     let page = Page::start(&workspace);
     let answered = [("user", "go"), ("assistant", &question), ("user", "yes")];
-    let answer: Value = serde_json::from_str(&reply(&page, "outer", &answered)).expect("a value");
-    assert_eq!(answer["answer"], "yes");
+    let answer = reply_of_first(&workspace, &page, "outer", &answered);
+    assert!(answer.contains("yes"), "{answer}");
     assert_eq!(workspace.runs().len(), 1);
 }
 
@@ -305,11 +305,11 @@ fn a_call_that_waits_for_permission_is_decided_after_the_kill() {
         end(page, "KILL");
         let page = Page::start(&workspace);
         let decided = [("user", "go"), ("assistant", &wanted), ("user", decision)];
-        assert_eq!(reply(&page, "w", &decided), "done");
+        assert_eq!(reply_of_first(&workspace, &page, "w", &decided), "done");
         assert_eq!(workspace.path().join("written.txt").exists(), is_written, "{decision}");
         end(page, "KILL");
         let next = [&decided[..], &[("assistant", "done"), ("user", "more")]].concat();
-        reply(&Page::start(&workspace), "w", &next);
+        reply_of_first(&workspace, &Page::start(&workspace), "w", &next);
         assert_eq!(all_said(&workspace), [["go", "more"]]);
     }
 }
@@ -329,8 +329,10 @@ fn what_was_used_before_the_kill_is_counted() {
     end(page, "KILL");
     workspace.write("open", "");
     let page = Page::start(&workspace);
-    let usage = |page: &Page| page.post("/v1/chat/completions", &body).json()["usage"].clone();
-    let (cut, whole) = (usage(&page), usage(&page));
+    let usage = |body: &Value| complete(&page, body).json()["usage"].clone();
+    let mut named = body.clone();
+    named["metadata"] = json!({"run": first_run(&workspace)});
+    let (cut, whole) = (usage(&named), usage(&body));
     assert!(
         whole["total_tokens"].as_u64().is_some_and(|tokens| tokens > 0),
         "{whole}"

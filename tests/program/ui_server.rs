@@ -42,7 +42,7 @@ fn a_run_beside_its_page_asks_there_and_ends_with_ctrl_c() {
     };
     page.follow(&run)
         .until(|_, data| data["head"]["waiting"]["questions"][0]["agent"] == "editor");
-    page.done("/api/answer", &json!({"id": run, "agent": "editor", "answer": "yes"}));
+    page.answer(&run, "yes");
     page.follow(&run).until_outcome("completed");
     eventually("the end of the run", || {
         workspace.read("said").contains("stays until Ctrl-C").then_some(())

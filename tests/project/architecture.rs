@@ -1,4 +1,4 @@
-//! The crates, their modules and their files know only those that `docs/architecture.md` lets them know.
+//! The crates, their modules and their files know only those that `imports.toml` lets them know.
 
 mod circles;
 mod imports;
@@ -15,23 +15,24 @@ use crate::support::tables::{code_in, table};
 
 const DOCUMENT: &str = "docs/architecture.md";
 
+/// The list of the modules that each module may import.
+const IMPORTS: &str = "tests/project/imports.toml";
+
 /// The module at the edge, which may import everything and which nobody imports.
 const EDGE: &str = "ensemble::cli";
 
-/// A table of the document: for each row, the words of its second cell; `None`: everyone.
-fn rows(mark: &str) -> BTreeMap<String, Option<BTreeSet<String>>> {
-    table(DOCUMENT, mark)
-        .iter()
-        .map(|row| {
-            let known = (row[1] != "everything").then(|| code_in(&row[1]).into_iter().collect());
-            (code_in(&row[0]).remove(0), known)
-        })
-        .collect()
-}
-
-/// The import table: each module, and whom it may import; `None`: everyone.
+/// Parses the import list: each module with the modules that it may import; `None` stands for all modules.
 fn allowed() -> BTreeMap<String, Option<BTreeSet<String>>> {
-    rows("<!-- imports -->")
+    let text = read(IMPORTS);
+    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with('"')).collect();
+    assert!(lines.is_sorted(), "{IMPORTS} is not sorted");
+    let row = |line: &&str| {
+        let mut names = line.split('"').skip(1).step_by(2).map(str::to_owned);
+        let module = names.next().expect("a module at the beginning of the line");
+        let imports: BTreeSet<String> = names.collect();
+        (module, (!imports.contains("*")).then_some(imports))
+    };
+    lines.iter().map(row).collect()
 }
 
 /// Every module, and what its files import.
@@ -64,17 +65,26 @@ fn files_in_circles() -> BTreeSet<BTreeSet<String>> {
 }
 
 #[test]
-fn the_table_of_crates_says_what_their_manifests_say() {
-    let manifests: BTreeMap<String, Option<BTreeSet<String>>> = crates()
-        .into_iter()
-        .map(|krate| (krate.package.clone(), Some(krate.dependencies().into_iter().collect())))
+fn the_document_names_every_crate_as_a_room() {
+    let rooms: BTreeSet<String> = table(DOCUMENT, "## Rooms")
+        .iter()
+        .flat_map(|row| code_in(&row[0]))
         .collect();
-    assert!(manifests.len() > 5, "{manifests:?}");
+    let packages: BTreeSet<String> = crates().into_iter().map(|krate| krate.package).collect();
     assert_eq!(
-        rows("<!-- crates -->"),
-        manifests,
-        "{DOCUMENT} and the manifests differ"
+        rooms, packages,
+        "the rooms of {DOCUMENT} are not the crates of the workspace"
     );
+}
+
+#[test]
+fn the_lowest_rooms_depend_on_no_higher_room() {
+    let dependencies: BTreeMap<String, Vec<String>> = crates()
+        .into_iter()
+        .map(|krate| (krate.package.clone(), krate.dependencies()))
+        .collect();
+    assert_eq!(dependencies["ensemble-language"], ["ensemble-schema"]);
+    assert_eq!(dependencies["ensemble-core"], ["ensemble-language"]);
 }
 
 #[test]
@@ -88,47 +98,25 @@ fn dependencies_are_read_from_every_spelling() {
 }
 
 #[test]
-fn the_table_knows_every_module_and_no_other() {
-    let there: BTreeSet<String> = modules().into_keys().collect();
-    let known: BTreeSet<String> = allowed().into_keys().collect();
-    assert_eq!(there, known, "the sources and the import table of {DOCUMENT} differ");
-}
-
-#[test]
-fn no_module_imports_what_the_table_does_not_allow() {
+fn the_list_of_imports_is_that_of_the_sources() {
     let allowed = allowed();
-    let (crates, files) = (crates(), files());
-    let imports = Imports::new(&crates, &files);
-    let mut complaints = Vec::new();
-    for (at, file) in files.iter().enumerate() {
-        let Some(Some(may)) = allowed.get(&file.top()) else {
-            continue;
-        };
-        for import in imports.top_modules(at).difference(may) {
-            complaints.push(format!("{} imports `{import}`", file.name()));
+    let mut wrong = Vec::new();
+    for (module, imports) in modules() {
+        if allowed
+            .get(&module)
+            .is_none_or(|allowed| allowed.as_ref().is_some_and(|allowed| *allowed != imports))
+        {
+            let names: Vec<String> = imports.iter().map(|name| format!("\"{name}\"")).collect();
+            wrong.push(format!("\"{module}\" = [{}]", names.join(", ")));
         }
     }
-    assert!(
-        complaints.is_empty(),
-        "{DOCUMENT} does not allow that:\n{}",
-        complaints.join("\n")
-    );
-}
-
-#[test]
-fn nobody_is_allowed_what_nobody_uses() {
     let modules = modules();
-    for (module, may) in allowed() {
-        let unused: Vec<String> = may
-            .into_iter()
-            .flatten()
-            .filter(|other| !modules.get(&module).is_some_and(|used| used.contains(other)))
-            .collect();
-        assert!(
-            unused.is_empty(),
-            "`{module}` does not import {unused:?}: take it out of the table"
-        );
-    }
+    let removed: Vec<&String> = allowed.keys().filter(|module| !modules.contains_key(*module)).collect();
+    assert!(
+        wrong.is_empty() && removed.is_empty(),
+        "{IMPORTS} needs these lines:\n{}\nand not the lines of {removed:?}",
+        wrong.join("\n")
+    );
 }
 
 #[test]
@@ -183,32 +171,16 @@ fn the_language_and_the_core_reach_nothing_outside() {
     assert!(seen > 50, "{seen} files");
 }
 
-/// The document's part on the modules, without the tables after it.
-fn section_on_modules() -> String {
-    let text = read(DOCUMENT);
-    let section = text.split("## The modules").nth(1);
-    let section = section.and_then(|rest| rest.split("### Who may import whom").next());
-    section.expect("the code map").to_owned()
-}
-
 #[test]
-fn every_module_is_described_with_its_invariant() {
-    let section = section_on_modules();
-    let mut told = BTreeSet::new();
-    for krate in section.split("\n### `").skip(1) {
-        let (package, rest) = krate.split_once('`').expect("a crate in the heading");
-        let short = package.trim_start_matches("ensemble-");
-        for module in rest.split("\n**`").skip(1) {
-            let (name, rest) = module.split_once("`**").expect("a module at the paragraph's start");
-            assert!(rest.contains("**Invariant:**"), "`{name}` has no invariant");
-            told.insert(format!("{short}::{name}"));
+fn every_module_begins_with_its_subject() {
+    let mut undocumented = BTreeSet::new();
+    for file in files().into_iter().filter(|file| file.module.len() == 1) {
+        let text = std::fs::read_to_string(&file.path).expect("sources are text");
+        if !text.starts_with("//! ") {
+            undocumented.insert(file.name());
         }
     }
-    assert_eq!(
-        told,
-        allowed().into_keys().collect(),
-        "{DOCUMENT} does not tell of these modules"
-    );
+    assert!(undocumented.is_empty(), "no `//!` line: {undocumented:#?}");
 }
 
 #[test]

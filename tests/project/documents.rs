@@ -8,6 +8,7 @@ use crate::support::Workspace;
 use crate::support::blocks::{Block, blocks};
 use crate::support::files::{project, read};
 use crate::support::tables::{code_in, table};
+use ensemble_language::vocabulary::Section;
 use serde_json::Value;
 
 const LANGUAGE: &str = "docs/language.md";
@@ -139,19 +140,14 @@ fn the_file_of_answers_answers() {
 
 #[test]
 fn the_reference_names_every_key_of_the_language() {
-    let source = read("crates/language/src/loader/words.rs");
-    let keys = source
-        .split("fn keys")
-        .nth(1)
-        .and_then(|rest| rest.split("fn title").next())
-        .expect("the loader's list of keys");
     let text = read(LANGUAGE);
     let documented: BTreeSet<String> = code_in(&text.replace("```", "")).into_iter().collect();
-    let missing: Vec<&str> = keys
-        .split('"')
-        .skip(1)
-        .step_by(2)
-        .filter(|key| *key != "error" && !documented.contains(*key))
+    let of_language = Section::all().filter(|section| !section.is_of_tests());
+    let keys: Vec<&str> = of_language.flat_map(Section::key_names).collect();
+    assert!(keys.len() > 150, "{keys:?}");
+    let missing: Vec<&&str> = keys
+        .iter()
+        .filter(|key| **key != "error" && !documented.contains(**key))
         .collect();
     assert!(missing.is_empty(), "{LANGUAGE} does not explain {missing:?}");
     assert!(text.contains("`{error: text}`"));
@@ -161,7 +157,7 @@ fn the_reference_names_every_key_of_the_language() {
 fn every_function_of_conditions_is_listed_and_its_example_is_true() {
     let source = read("crates/language/src/condition/functions.rs");
     let known: BTreeSet<&str> = source
-        .split("function(&[")
+        .split("\n    [")
         .skip(1)
         .filter_map(|rest| rest.split(']').next())
         .flat_map(|names| names.split('"').skip(1).step_by(2))
@@ -253,12 +249,13 @@ fn every_command_of_the_program_stands_in_the_reference() {
     let text = read(LANGUAGE);
     let help = Workspace::new().run(["--help"]).expect_code(0).stdout;
     let commands = help
-        .split("Commands:")
+        .split("Usage:")
         .nth(1)
         .and_then(|rest| rest.split("Options:").next());
     let commands: Vec<&str> = commands
         .expect("a list of commands")
         .lines()
+        .filter_map(|line| line.strip_prefix("  ").filter(|line| !line.starts_with(' ')))
         .filter_map(|line| line.split_whitespace().next())
         .filter(|command| *command != "help")
         .collect();
@@ -406,10 +403,10 @@ fn the_commands_of_the_page_on_tests_of_ensembles_print_what_it_shows() {
 /// Every key of a test file is explained.
 #[test]
 fn the_page_on_tests_of_ensembles_names_every_key() {
-    let keys = read("crates/language/src/loader/test_words.rs");
     let text = read(TESTS);
     let documented: BTreeSet<String> = code_in(&text.replace("```", "")).into_iter().collect();
-    let keys: Vec<&str> = keys.split('"').skip(1).step_by(2).collect();
+    let of_tests = Section::all().filter(|section| section.is_of_tests());
+    let keys: Vec<&str> = of_tests.flat_map(Section::key_names).collect();
     assert!(keys.len() > 20, "{keys:?}");
     let missing: Vec<&&str> = keys.iter().filter(|key| !documented.contains(**key)).collect();
     assert!(missing.is_empty(), "{TESTS} does not explain {missing:?}");

@@ -150,7 +150,7 @@ impl Workspace {
     }
 }
 
-/// The time in the id of a run, and the id: `ab9z-20261122-001902365`, or `20261122-001902-9zab` of an older version.
+/// The time in the id of a run, and the id: `ab9z-20261122-001902365`.
 fn time_of(run: &Path) -> (String, String) {
     let id = run.file_name().expect("a name").to_string_lossy().into_owned();
     let is_number = |part: &&str| part.len() >= 6 && part.bytes().all(|byte| byte.is_ascii_digit());

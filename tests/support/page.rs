@@ -135,6 +135,24 @@ impl Page {
         answer.json()
     }
 
+    /// The body that answers the first request of the run: its address and its digest, with this key.
+    #[track_caller]
+    pub(crate) fn answering(&self, id: &str, key: &str, answer: &str) -> Value {
+        let head = self.get(&format!("/api/run?id={id}"));
+        let waiting = &head["waiting"];
+        let lists = [&waiting["questions"], &waiting["permissions"], &head["questions"]];
+        let request = lists.iter().find_map(|list| list.as_array()?.first());
+        let request = request.unwrap_or_else(|| panic!("a request: {head}"));
+        json!({"id": id, "address": request["address"], "digest": request["digest"], key: answer})
+    }
+
+    /// Answers the first question of the run.
+    #[track_caller]
+    pub(crate) fn answer(&self, id: &str, answer: &str) {
+        let body = self.answering(id, "answer", answer);
+        self.done("/api/answer", &body);
+    }
+
     /// Follows the file of an ensemble.
     pub(crate) fn watch(&self, file: &str) -> Events {
         let path = format!("/api/design/events?file={}", file.replace('/', "%2F"));

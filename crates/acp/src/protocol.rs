@@ -1,9 +1,12 @@
 //! The only file that uses the types of the protocol's crate: what a client asks in our words, and what it is told.
+//!
+//! Invariant: no other file uses the types of the protocol's crate.
 
 use std::path::{Path, PathBuf};
 
-use agent_client_protocol::v1::schema as acp;
-use ensemble_core::operator::{Asked, Decision, PermissionRequest};
+use agent_client_protocol_schema::v1 as acp;
+use ensemble_core::conversation::PermissionDecision;
+use ensemble_core::operator::{PermissionRequest, QuestionRequest};
 use ensemble_history::asked_text;
 use ensemble_runs::{ClientServer, ClientServers};
 use serde::de::DeserializeOwned;
@@ -235,7 +238,7 @@ pub(crate) fn permission(session: &str, card: &str, wanted: &PermissionRequest) 
         "sessionId": session,
         "toolCall": {
             "toolCallId": card,
-            "title": format!("{}: {}", wanted.agent, wanted.tool),
+            "title": format!("{}: {}", wanted.request.address, wanted.tool),
             "status": "pending",
             "rawInput": wanted.arguments,
         },
@@ -247,13 +250,10 @@ pub(crate) fn permission(session: &str, card: &str, wanted: &PermissionRequest) 
     })
 }
 
-pub(crate) fn decision(answer: &Value) -> Decision {
-    match selected(answer) {
-        Some("once") => Decision::Once,
-        Some("always") => Decision::Always,
-        Some(_) => Decision::Denied,
-        None => Decision::Cancelled,
-    }
+/// The decision about a call. Returns `None` if the client has cancelled the question.
+pub(crate) fn decision(answer: &Value) -> Option<PermissionDecision> {
+    let decision = PermissionDecision::from_word(selected(answer)?);
+    Some(decision.unwrap_or(PermissionDecision::Denied))
 }
 
 /// The id of the option that was selected.
@@ -262,8 +262,8 @@ pub(crate) fn selected(answer: &Value) -> Option<&str> {
 }
 
 /// A question with choices, as options.
-pub(crate) fn question_with_choices(session: &str, card: &str, asked: &Asked) -> Value {
-    let choices = asked.question.choices.iter().enumerate();
+pub(crate) fn question_with_choices(session: &str, card: &str, asked: &QuestionRequest) -> Value {
+    let choices = asked.request.question.choices.iter().enumerate();
     let options: Vec<Value> = choices
         .map(|(at, choice)| json!({"optionId": at.to_string(), "name": choice, "kind": "allow_once"}))
         .collect();
@@ -272,10 +272,10 @@ pub(crate) fn question_with_choices(session: &str, card: &str, asked: &Asked) ->
 }
 
 /// A question as a form.
-pub(crate) fn form(session: &str, asked: &Asked) -> Value {
-    let mut answer = json!({"type": "string", "title": asked.agent});
-    if !asked.question.choices.is_empty() {
-        answer["enum"] = json!(asked.question.choices);
+pub(crate) fn form(session: &str, asked: &QuestionRequest) -> Value {
+    let mut answer = json!({"type": "string", "title": asked.request.address});
+    if !asked.request.question.choices.is_empty() {
+        answer["enum"] = json!(asked.request.question.choices);
     }
     if let Some(default) = &asked.default {
         answer["default"] = json!(default);

@@ -1,9 +1,12 @@
 //! The server: requests of the client, and its sessions.
+//!
+//! Invariant: the journals of runs are the only state.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +44,15 @@ pub struct Services {
 }
 
 /// Serves a client until the input ends. Runs that go on then are cut short, and can be resumed.
-pub async fn serve(input: impl Read + Send + 'static, output: impl Write + Send + 'static, services: Services) {
+pub fn serve(
+    input: Box<dyn Read + Send>,
+    output: Box<dyn Write + Send>,
+    services: Services,
+) -> Pin<Box<dyn Future<Output = ()>>> {
+    Box::pin(serve_client(input, output, services))
+}
+
+async fn serve_client(input: Box<dyn Read + Send>, output: Box<dyn Write + Send>, services: Services) {
     let (wire, is_written) = write(output);
     let mut messages = read(input);
     let tasks = LocalSet::new();
@@ -230,7 +241,7 @@ impl Server {
         let read = recorded.prepared.plan.ensemble().clone();
         let session = Session::recorded(id.clone(), service.clone(), read);
         session.servers.replace(Arc::new(opened.servers));
-        for event in service.told(&id).await.map_err(Refusal::failed)? {
+        for event in service.recorded_events(&id).await.map_err(Refusal::failed)? {
             let RunEventKind::Committed(record) = event.kind else {
                 continue;
             };

@@ -1,9 +1,12 @@
 //! A session: a run, what it is set to, and what was told of it.
+//!
+//! Invariant: its id is that of its run.
 
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ensemble_core::request::PendingRequest;
 use ensemble_core::store::RunId;
 use ensemble_language::ensemble::{AgentKind, Ensemble, McpServer, ToolKind};
 use ensemble_runs::service::RunService;
@@ -40,6 +43,8 @@ pub(crate) struct Session {
     /// The client was told which of them are not used.
     pub(crate) has_told_unused: Cell<bool>,
     pub(crate) turn: RefCell<Option<Turn>>,
+    /// The question that was shown as text. The next prompt is its answer.
+    pub(crate) shown: RefCell<Option<PendingRequest>>,
 }
 
 /// A prompt that is worked on.
@@ -82,6 +87,7 @@ impl Session {
             read: RefCell::new(read),
             models: RefCell::default(),
             has_begun: Cell::new(has_begun),
+            shown: RefCell::default(),
             next: Cell::new(0),
             servers: RefCell::default(),
             has_told_unused: Cell::new(false),

@@ -1,9 +1,12 @@
 //! A prompt: the run begins or goes on with it, and the client is told until the run ends or asks for a text.
+//!
+//! Invariant: a cancelled prompt is answered at once, and as cancelled.
 
 use std::rc::Rc;
 
 use ensemble_core::conversation::{CompletionReason, Event, RunEnded};
-use ensemble_core::operator::{Asked, PermissionRequest};
+use ensemble_core::operator::{OperatorRequest, PermissionRequest, QuestionRequest};
+use ensemble_core::request::{AnswerSource, PendingRequest, RequestAnswer};
 use ensemble_core::store::RunId;
 use ensemble_history::{RunState, RunSummary, asked_text};
 use ensemble_language::data::{Context, Failure, FailureKind};
@@ -72,9 +75,10 @@ impl Prompt {
             session.has_begun.set(true);
             return self.follow().await;
         }
-        // A question that is asked here stands in no record yet.
-        if let Some(asked) = service.waiting(id).0.first() {
-            service.answer(id, &asked.agent, &text).await.map_err(Refusal::failed)?;
+        // The prompt is the answer to the question that was shown as text.
+        let shown = session.shown.borrow_mut().take();
+        if let Some(shown) = shown {
+            answer_shown(&session, &shown, RequestAnswer::Text(text)).await?;
             return self.follow().await;
         }
         let mut summary = self.summary().await?;
@@ -83,13 +87,10 @@ impl Prompt {
             service.ended(id).await;
             summary = self.summary().await?;
         }
-        if let Some(asks) = summary
-            .questions
-            .first()
-            .filter(|open| open.question.permission.is_none())
-        {
-            let answered = service.answer_with(id, &asks.agent, &text, session.options()).await;
-            answered.map_err(Refusal::failed)?;
+        // The client has read the question with the record of the session.
+        let question = summary.questions.iter().find(|request| !request.is_permission());
+        if let Some(question) = question {
+            answer_shown(&session, question, RequestAnswer::Text(text)).await?;
             return self.follow().await;
         }
         let is_cut = match summary.state {
@@ -177,21 +178,27 @@ impl Prompt {
                     let update = session.story.borrow_mut().live(&run, live);
                     self.tell_all(update).await;
                 }
-                RunEventKind::Asked(asked) if self.shows_forms || !asked.question.choices.is_empty() => {
+                RunEventKind::QuestionAsked(asked) if self.shows_forms || has_choices(&asked) => {
                     asking.spawn_local(ask(self.session.clone(), self.wire.clone(), self.shows_forms, asked));
                 }
-                RunEventKind::Asked(asked) => {
-                    waits_for_text = true;
-                    let card = Story::card_of(&asked.run, &asked.agent, asked.execution);
-                    self.tell(Story::question(&card, asked_text(&asked))).await;
-                }
+                RunEventKind::QuestionAsked(_) => waits_for_text = true,
                 RunEventKind::PermissionRequested(wanted) => {
                     asking.spawn_local(permit(self.session.clone(), self.wire.clone(), wanted));
                 }
             }
-            let asked = session.service.waiting(&session.id).0.len();
-            if waits_for_text && !has_cancelled && session.story.borrow().running() <= asked {
-                return Ok(End::Asks);
+            if !waits_for_text || has_cancelled {
+                continue;
+            }
+            let questions: Vec<QuestionRequest> = open_questions(&session);
+            if session.story.borrow().running() <= questions.len() {
+                // One question is shown as text at a time, so that the next prompt is its answer.
+                if let Some(first) = questions.iter().find(|asked| !self.shows_forms && !has_choices(asked)) {
+                    let request = &first.request;
+                    let card = Story::card_of(&first.run, &request.agent, request.execution);
+                    self.tell(Story::question(&card, asked_text(first))).await;
+                    *session.shown.borrow_mut() = Some(request.clone());
+                    return Ok(End::Asks);
+                }
             }
         }
     }
@@ -213,22 +220,54 @@ pub(crate) async fn tell(wire: &Wire, session: &RunId, update: Update) {
         .await;
 }
 
+/// The open questions of the session, in the order of the file.
+fn open_questions(session: &Session) -> Vec<QuestionRequest> {
+    let open = session.service.open_requests(&session.id).into_iter();
+    open.filter_map(|open| match open {
+        OperatorRequest::Question(question) => Some(question),
+        OperatorRequest::Permission(_) => None,
+    })
+    .collect()
+}
+
+fn has_choices(asked: &QuestionRequest) -> bool {
+    !asked.request.question.choices.is_empty()
+}
+
+/// Answers a request that the client has shown.
+async fn answer_shown(session: &Session, request: &PendingRequest, answer: RequestAnswer) -> Result<(), Refusal> {
+    let shown = (&request.address, &request.digest);
+    let answered = session
+        .service
+        .answer(&session.id, shown, answer, AnswerSource::Acp, session.options());
+    answered.await.map_err(Refusal::failed)
+}
+
+/// Tells the client why its answer was not used.
+async fn tell_refusal(session: &Session, wire: &Wire, answered: Result<(), Refusal>) {
+    if let Err(refusal) = answered {
+        let note = session.story.borrow_mut().note(format!("{}\n\n", refusal.message));
+        tell(wire, &session.id, note).await;
+    }
+}
+
 /// Asks a question by a form, or by options. Without an answer the question stays open.
-async fn ask(session: Rc<Session>, wire: Rc<Wire>, shows_forms: bool, asked: Asked) {
+async fn ask(session: Rc<Session>, wire: Rc<Wire>, shows_forms: bool, asked: QuestionRequest) {
     let id = session.id.as_str();
     let answer = if shows_forms {
         let answer = wire.ask("elicitation/create", protocol::form(id, &asked)).await;
         answer.and_then(|answer| protocol::filled_in(&answer))
     } else {
-        let card = Story::card_of(&asked.run, &asked.agent, asked.execution);
+        let card = Story::card_of(&asked.run, &asked.request.agent, asked.request.execution);
         let params = protocol::question_with_choices(id, &card, &asked);
         let answer = wire.ask("session/request_permission", params).await;
         let at = answer.and_then(|answer| protocol::selected(&answer)?.parse::<usize>().ok());
-        at.and_then(|at| asked.question.choices.get(at).cloned())
+        at.and_then(|at| asked.request.question.choices.get(at).cloned())
     };
     match answer {
         Some(answer) => {
-            let _withdrawn = session.service.answer(&session.id, &asked.agent, &answer).await;
+            let answered = answer_shown(&session, &asked.request, RequestAnswer::Text(answer)).await;
+            tell_refusal(&session, &wire, answered).await;
         }
         // The person closed the question: the run stops, and the next prompt asks again.
         None => {
@@ -242,8 +281,16 @@ async fn permit(session: Rc<Session>, wire: Rc<Wire>, wanted: PermissionRequest)
     let card = Story::tool_card(&wanted.run, &wanted.call);
     let params = protocol::permission(session.id.as_str(), &card, &wanted);
     let answer = wire.ask("session/request_permission", params).await.unwrap_or_default();
-    let decision = protocol::decision(&answer);
-    let _withdrawn = session.service.permit(&session.id, &wanted.call, decision).await;
+    match protocol::decision(&answer) {
+        Some(decision) => {
+            let answered = answer_shown(&session, &wanted.request, RequestAnswer::Permission(decision)).await;
+            tell_refusal(&session, &wire, answered).await;
+        }
+        // The person closed the question: the run stops, and the next prompt asks again.
+        None => {
+            let _is_over = session.service.cancel(&session.id, CLIENT).await;
+        }
+    }
 }
 
 /// Why a conversation that has ended stopped; failures are errors with their place.

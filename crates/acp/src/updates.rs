@@ -1,4 +1,6 @@
 //! What a client is told of a run: records and live pieces as updates of its session.
+//!
+//! Invariant: it decides nothing.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -1,16 +1,19 @@
 //! Messages of JSON-RPC, one on a line. What waits to be read by the client is bounded.
+//!
+//! Invariant: what waits for the client is bounded, and standard output carries messages only.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Read, Write};
 
+use ensemble_wire::lines::LineBuffer;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
 /// Most messages that wait for the client; whoever has another one waits with it.
 const WAITING: usize = 256;
-/// The longest message.
-const LONGEST: u64 = 64 << 20;
+/// The maximum size of a message of the client, in bytes: 64 MiB.
+const LONGEST_MESSAGE: usize = 64 << 20;
 
 /// Why a request is refused.
 #[derive(Debug)]
@@ -94,20 +97,18 @@ impl Wire {
     }
 }
 
-/// Reads messages on a thread of its own; what is not JSON is an error.
-pub(crate) fn read(input: impl Read + Send + 'static) -> mpsc::Receiver<Result<Value, String>> {
+/// Reads messages on a separate thread; a line that is too long or not JSON is an error.
+pub(crate) fn read(input: Box<dyn Read + Send>) -> mpsc::Receiver<Result<Value, String>> {
     let (sender, received) = mpsc::channel(64);
     std::thread::spawn(move || {
         let mut input = BufReader::new(input);
-        let mut line = Vec::new();
-        loop {
-            line.clear();
-            match (&mut input).take(LONGEST).read_until(b'\n', &mut line) {
-                Ok(0) | Err(_) => return,
-                Ok(_) if line.trim_ascii().is_empty() => continue,
-                Ok(_) => {}
-            }
-            let message = serde_json::from_slice(&line).map_err(|error| error.to_string());
+        let mut lines = LineBuffer::new(LONGEST_MESSAGE);
+        while let Ok(Some(line)) = lines.read_line(&mut input) {
+            let message = match line {
+                Ok(line) if line.trim_ascii().is_empty() => continue,
+                Ok(line) => serde_json::from_slice(&line).map_err(|error| error.to_string()),
+                Err(error) => Err(error.to_string()),
+            };
             if sender.blocking_send(message).is_err() {
                 return;
             }
@@ -117,7 +118,7 @@ pub(crate) fn read(input: impl Read + Send + 'static) -> mpsc::Receiver<Result<V
 }
 
 /// Writes messages on a thread of its own. The receiver is told when all is written.
-pub(crate) fn write(mut output: impl Write + Send + 'static) -> (Wire, oneshot::Receiver<()>) {
+pub(crate) fn write(mut output: Box<dyn Write + Send>) -> (Wire, oneshot::Receiver<()>) {
     let (out, mut messages) = mpsc::channel::<Value>(WAITING);
     let (done, is_done) = oneshot::channel();
     std::thread::spawn(move || {
@@ -135,4 +136,26 @@ pub(crate) fn write(mut output: impl Write + Send + 'static) -> (Wire, oneshot::
         next: Cell::new(1),
     };
     (wire, is_done)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use super::*;
+
+    #[test]
+    fn a_message_above_the_limit_is_one_error_and_the_next_is_read() {
+        let mut input = vec![b' '; LONGEST_MESSAGE + 1];
+        input.extend_from_slice(b"{}\n\n{\"id\": 1}\nno JSON\n");
+        let mut received = read(Box::new(Cursor::new(input)));
+        let mut messages = Vec::new();
+        while let Some(message) = received.blocking_recv() {
+            messages.push(message);
+        }
+        assert_eq!(messages.len(), 3, "{messages:?}");
+        assert_eq!(messages[0], Err("a message of more than 64 MiB".to_owned()));
+        assert_eq!(messages[1], Ok(json!({"id": 1})));
+        assert!(messages[2].is_err());
+    }
 }

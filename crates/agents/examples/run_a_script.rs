@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use ensemble_agents::agent::process::{Bounds, Environment};
 use ensemble_agents::agent::script::{Places, runner};
-use ensemble_agents::agent::{Execution, Observed};
+use ensemble_agents::agent::{AttemptOutcome, Execution};
+use ensemble_process::{Bounds, Environment};
 
 #[expect(clippy::print_stdout, reason = "an example prints its result")]
 fn main() {
@@ -27,7 +27,7 @@ fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .expect("a runtime");
-    let Observed::Finished(observation) = runtime.block_on(greeter.execute(execution)) else {
+    let AttemptOutcome::Finished(observation) = runtime.block_on(greeter.execute(execution)) else {
         panic!("a script ends");
     };
     let output = serde_json::to_string(&observation.result.expect("an output")).expect("JSON");

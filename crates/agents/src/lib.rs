@@ -3,10 +3,7 @@
 //! - [`agent::Runner`] is the trait of the core that this crate implements once for each kind of agent:
 //!   [`agent::script`], [`agent::llm`], [`agent::input`] and [`agent::sub_ensemble`].
 //! - [`agent::dialogue`] is the loop of requests and tool calls of one model; it needs no ensemble.
-//! - [`model::Model`] is a model with its retries and fallbacks; [`model::Provider`] is the trait of a provider.
-//! - [`regular`] reads the files that a text names.
-//! - [`sandbox::Script`] is a compiled Rhai script.
-//! - [`room`] lets child processes and connections wait that do not fit into the limits of this process.
+//! - Models are in `ensemble-models`, child processes in `ensemble-process`, Rhai scripts in `ensemble-scripts`.
 //!
 //! The feature `mcp` adds the tools of MCP servers; the feature `tokenizers` adds exact token counts for models of OpenAI.
 //!
@@ -17,7 +14,3 @@
 #![doc = concat!("```\n", include_str!("../examples/run_a_script.rs"), "```")]
 
 pub mod agent;
-pub mod model;
-pub mod regular;
-pub mod room;
-pub mod sandbox;

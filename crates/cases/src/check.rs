@@ -1,10 +1,12 @@
 //! What is wrong with a test file as seen from its ensemble: names, and what cannot have an effect.
+//!
+//! Invariant: it is pure.
 
 use std::sync::Arc;
 
 use ensemble_language::cases::{Case, Gives, Stub, Stubs, TestFile, case_route, expect_route};
 use ensemble_language::condition::Condition;
-use ensemble_language::diagnostic::{Finding, did_you_mean};
+use ensemble_language::diagnostic::{Finding, did_you_mean, list_agents};
 use ensemble_language::ensemble::{AgentKind, Ensemble};
 use ensemble_language::loader::codes::{BAD_STUB, CONDITION_AGENT, EXPECTS_NOTHING, UNKNOWN_AGENT, UNKNOWN_INPUT};
 use ensemble_language::source::{At, Route};
@@ -189,7 +191,7 @@ impl Names<'_> {
         let names = || self.ensemble.agents.iter().map(|agent| &*agent.name);
         match did_you_mean(name, names()) {
             Some(guess) => format!("did you mean `{guess}`?"),
-            None => format!("the agents are {}", listed(names())),
+            None => list_agents(names()),
         }
     }
 }

@@ -1,12 +1,14 @@
 //! What conversations reach of an ensemble: agents, dependencies, conditions both ways, outcomes. Pure: a fold of records.
+//!
+//! Invariant: it is a fold of records.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ensemble_core::conversation::{CompletionReason, ConversationState, Event, Record, RunValue};
-use ensemble_core::explore::{Exploration, Goal};
 use ensemble_core::resolver::{Answers, Evaluated, decide_by};
+use ensemble_explore::{Exploration, Goal};
 use ensemble_language::condition::{Condition, EvaluateError, Read, Verdict};
 use ensemble_language::ensemble::Agent;
 use ensemble_language::plan::{AgentId, Edge, Plan};

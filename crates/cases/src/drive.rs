@@ -1,10 +1,11 @@
 //! Holds the conversation of a case, over the run layer.
+//!
+//! Invariant: a case without `live: true` starts no process, opens no connection and waits for no clock.
 
 use std::cell::OnceCell;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use chrono::DateTime;
-use ensemble_agents::sandbox::hold_virtual_time;
 use ensemble_core::conversation::{ConversationState, Record};
 use ensemble_core::reporter::Reporter;
 use ensemble_core::store::{Durability, MemoryStore};
@@ -12,6 +13,7 @@ use ensemble_language::cases::{Case, Expect, OUTCOMES, case_route};
 use ensemble_runs::project::Project;
 use ensemble_runs::trust::Trust;
 use ensemble_runs::{Host, RunError, RunOptions, Runs};
+use ensemble_scripts::hold_virtual_time;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 

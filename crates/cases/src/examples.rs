@@ -1,6 +1,8 @@
-//! Values for examples: what a JSON Schema allows, and what conditions wish for.
+//! Values for examples: what a JSON Schema allows, and what conditions demand.
+//!
+//! Invariant: it is pure, and may be wrong: what is made of it is tried.
 
-use ensemble_language::condition::Wish;
+use ensemble_language::condition::DemandKind;
 use serde_json::{Map, Value, json};
 
 /// The deepest level of a schema for which a value is made.
@@ -84,41 +86,41 @@ fn object(schema: &Value, depth: usize) -> Value {
     Value::Object(map)
 }
 
-/// Makes the part of the value at this path fulfil the wish, in the type that the schema says.
-pub(crate) fn fulfil(value: &mut Value, path: &[String], wish: &Wish, schema: Option<&Value>) {
+/// Makes the part of the value at this path fulfil the demand, in the type that the schema says.
+pub(crate) fn fulfil(value: &mut Value, path: &[String], demand: &DemandKind, schema: Option<&Value>) {
     let Some((key, rest)) = path.split_first() else {
-        *value = wished(wish, schema);
+        *value = value_for(demand, schema);
         return;
     };
     if !value.is_object() {
         *value = Value::Object(Map::new());
     }
     let Value::Object(map) = value else { return };
-    if rest.is_empty() && *wish == Wish::Missing {
+    if rest.is_empty() && *demand == DemandKind::Missing {
         map.remove(key);
         return;
     }
     let inside = schema.and_then(|schema| schema.get("properties")?.get(key));
-    fulfil(map.entry(key.clone()).or_insert(Value::Null), rest, wish, inside);
+    fulfil(map.entry(key.clone()).or_insert(Value::Null), rest, demand, inside);
 }
 
-fn wished(wish: &Wish, schema: Option<&Value>) -> Value {
+fn value_for(demand: &DemandKind, schema: Option<&Value>) -> Value {
     let kind = schema.and_then(kind);
-    match (wish, kind) {
-        (Wish::Is(value), _) => value.clone(),
-        (Wish::True, Some(kind)) if kind != "boolean" => schema.map_or(Value::Null, of_schema),
-        (Wish::True, _) => true.into(),
-        (Wish::False, Some("string")) => "".into(),
-        (Wish::False, Some("integer" | "number")) => 0.into(),
-        (Wish::False, Some("array")) => json!([]),
-        (Wish::False | Wish::Missing, _) => false.into(),
-        (Wish::IsNot(value), _) => another(value, schema),
-        (Wish::Has(item), Some("string")) => item.clone(),
-        (Wish::Has(item), _) => json!([item]),
-        (Wish::Lacks(_), Some("string")) => "".into(),
-        (Wish::Lacks(_), _) => json!([]),
-        (Wish::Length(length), Some("string")) => "x".repeat((*length).min(1000)).into(),
-        (Wish::Length(length), _) => vec![json!("one"); (*length).min(1000)].into(),
+    match (demand, kind) {
+        (DemandKind::Is(value), _) => value.clone(),
+        (DemandKind::True, Some(kind)) if kind != "boolean" => schema.map_or(Value::Null, of_schema),
+        (DemandKind::True, _) => true.into(),
+        (DemandKind::False, Some("string")) => "".into(),
+        (DemandKind::False, Some("integer" | "number")) => 0.into(),
+        (DemandKind::False, Some("array")) => json!([]),
+        (DemandKind::False | DemandKind::Missing, _) => false.into(),
+        (DemandKind::IsNot(value), _) => another(value, schema),
+        (DemandKind::Has(item), Some("string")) => item.clone(),
+        (DemandKind::Has(item), _) => json!([item]),
+        (DemandKind::Lacks(_), Some("string")) => "".into(),
+        (DemandKind::Lacks(_), _) => json!([]),
+        (DemandKind::Length(length), Some("string")) => "x".repeat((*length).min(1000)).into(),
+        (DemandKind::Length(length), _) => vec![json!("one"); (*length).min(1000)].into(),
     }
 }
 

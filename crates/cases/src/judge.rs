@@ -1,4 +1,6 @@
 //! Compares what happened with what is expected. Pure: a function of records, the last state and the expectations.
+//!
+//! Invariant: it is pure, and looks at nothing else once a stub is missing.
 
 use std::sync::Arc;
 
@@ -7,6 +9,7 @@ use ensemble_language::cases::{Expect, case_route, expect_route};
 use ensemble_language::condition::Condition;
 use ensemble_language::data::JsonMap;
 use ensemble_language::source::At;
+use ensemble_schema::JsonSchema;
 use serde_json::Value;
 
 use crate::check::not_run_place;
@@ -284,17 +287,16 @@ impl Judge<'_> {
                 }
             };
             // The loader has refused schemas that do not compile.
-            let Ok(validator) = jsonschema::validator_for(schema) else {
+            let Ok(compiled) = JsonSchema::compile(schema) else {
                 continue;
             };
-            for error in validator.iter_errors(output) {
-                let where_ = error.instance_path().to_string();
-                let what = format!("{what}{}", where_.replace('/', "."));
+            for error in compiled.errors(output) {
+                let what = format!("{what}{}", error.path.replace('/', "."));
                 failures.push(Failure::differs(
                     place(),
                     what,
                     "what the schema describes",
-                    error.to_string(),
+                    error.message,
                 ));
             }
         }

@@ -1,10 +1,13 @@
 //! `--mutate`: an ensemble with one small change, and which cases notice it. Nothing is written to a file.
+//!
+//! Invariant: a change is left out as unnoticeable only if exploration has shown that all conversations are the same
+//! (`explore::same_conversations`).
 
 use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ensemble_core::explore::{Budget, same_conversations};
+use ensemble_explore::{Budget, same_conversations};
 use ensemble_language::condition::Condition;
 use ensemble_language::ensemble::{Agent, Dependency, Ensemble};
 use ensemble_language::loader::Document;

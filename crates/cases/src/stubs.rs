@@ -1,12 +1,14 @@
 //! Stubs in the place of agents: runners that give what a test file, or a recorded run, says.
+//!
+//! Invariant: an execution for which nothing was prepared is noted, and never replaced by a guess.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ensemble_agents::agent::output;
-use ensemble_core::runner::{BoxFuture, Execution, Observation, Observed, Runner};
+use ensemble_core::runner::{AttemptOutcome, AttemptResult, BoxFuture, Execution, Runner};
 use ensemble_language::cases::{Gives, Stub, Stubs};
 use ensemble_language::data::{Failure, FailureKind, JsonMap, Usage};
 use ensemble_language::ensemble::Agent;
+use ensemble_process::output;
 use ensemble_runs::{Reading, StandIns};
 
 use crate::recorded::Recorded;
@@ -66,7 +68,7 @@ impl Stubbed {
         self.missing.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn miss(&self, agent: &Arc<str>, execution: u32, what: MissingPart) -> Observed {
+    fn miss(&self, agent: &Arc<str>, execution: u32, what: MissingPart) -> AttemptOutcome {
         let missing = Missing {
             agent: agent.clone(),
             execution,
@@ -76,7 +78,7 @@ impl Stubbed {
         if !all.contains(&missing) {
             all.push(missing);
         }
-        Observed::failure(FailureKind::Unavailable, "the test has no stub for this execution")
+        AttemptOutcome::failure(FailureKind::Unavailable, "the test has no stub for this execution")
     }
 }
 
@@ -150,7 +152,7 @@ struct StubRunner {
 }
 
 impl StubRunner {
-    async fn give(&self, stub: &Stub, execution: &Execution) -> Observed {
+    async fn give(&self, stub: &Stub, execution: &Execution) -> AttemptOutcome {
         if !stub.delay.is_zero() {
             tokio::time::sleep(stub.delay).await;
         }
@@ -180,9 +182,9 @@ impl StubRunner {
 }
 
 /// The end of an attempt, with what the stub says it has used.
-fn used(stub: &Stub, result: Result<JsonMap, Failure>) -> Observed {
+fn used(stub: &Stub, result: Result<JsonMap, Failure>) -> AttemptOutcome {
     let has_used = stub.tokens > 0 || stub.cost.is_some();
-    Observed::Finished(Observation {
+    AttemptOutcome::Finished(AttemptResult {
         result,
         usage: has_used.then(|| Usage {
             requests: 1,
@@ -196,7 +198,7 @@ fn used(stub: &Stub, result: Result<JsonMap, Failure>) -> Observed {
 }
 
 impl Runner for StubRunner {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
+    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
         Box::pin(async move {
             let stub = match &self.stubs {
                 Stubs::Always(stub) => Ok(stub),
@@ -221,7 +223,7 @@ struct RecordedRunner {
 }
 
 impl Runner for RecordedRunner {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
+    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
         let observed = self.recorded.observed(&self.agent, execution.execution);
         let observed =
             observed.unwrap_or_else(|| self.stubbed.miss(&self.agent, execution.execution, MissingPart::Record));
@@ -237,7 +239,7 @@ struct MissingRunner {
 }
 
 impl Runner for MissingRunner {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
+    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
         let what = MissingPart::Stub(self.needs.clone());
         let observed = self.stubbed.miss(&self.agent, execution.execution, what);
         Box::pin(std::future::ready(observed))

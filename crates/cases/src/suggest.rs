@@ -3,18 +3,20 @@
 //! Exploration gives an example conversation: which agents run in each turn, which fail, and what conditions answer. It
 //! becomes a case: each execution gets a stub, and what the conditions read in it is such that they have these answers. The
 //! case is held; it is suggested only if it reaches what it is for.
+//!
+//! Invariant: a case is suggested only if it was held, passes, and reaches what it is for.
 
 use std::collections::{BTreeSet, HashMap};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use ensemble_core::explore::{Budget, End, ExecutionResult, ExploredExecution, Goal, examples};
+use ensemble_explore::{Budget, End, ExecutionResult, ExploredExecution, Goal, examples};
 use ensemble_language::cases::{Case, Expect, Gives, Stub, Stubs, TestFile};
-use ensemble_language::condition::{Condition, Expression, Place, Wish, Wished};
+use ensemble_language::condition::{Condition, Demand, DemandKind, DemandRoot, Expression};
 use ensemble_language::data::{Failure, FailureKind, JsonMap};
 use ensemble_language::ensemble::{Agent, AgentKind, Items};
-use ensemble_language::loader::flow;
 use ensemble_language::plan::Plan;
+use ensemble_language::yaml::edit::{Style, spell_flow, spell_text};
 use serde_json::{Value, json};
 
 use crate::coverage::{Gap, Reached};
@@ -135,7 +137,7 @@ fn held(sound: Sound<'_>, mut case: Case, goal: Goal, driver: &Driver) -> Option
     (reached.has(goal) && run(&case).is_some()).then_some((case, reached))
 }
 
-/// Which of two wishes for the same value counts. Exploration may ask again for what has not changed, and then assume
+/// Which of two demands for the same value counts. Exploration may ask again for what has not changed, and then assume
 /// another answer than before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Prefer {
@@ -153,15 +155,15 @@ fn example(plan: &Plan, end: &End, name: Arc<str>, prefer: Prefer) -> Option<Cas
         plan,
         prefer,
         latest: HashMap::new(),
-        wishes: HashMap::new(),
+        demands: HashMap::new(),
         ran: HashMap::new(),
         input: None,
         inputs: needed_inputs(plan),
     };
     for step in &end.path {
         for assumed in &step.assumed {
-            for wished in Condition::wishes(&assumed.claim, assumed.answer) {
-                example.wish(&assumed.dependency, wished);
+            for demand in Condition::demands(&assumed.claim, assumed.answer) {
+                example.add_demand(&assumed.dependency, demand);
             }
         }
         for ran in &step.runs {
@@ -188,7 +190,7 @@ struct Example<'p> {
     prefer: Prefer,
     /// The latest execution of each agent that succeeded.
     latest: HashMap<Arc<str>, u32>,
-    wishes: HashMap<Executed, Vec<Wished>>,
+    demands: HashMap<Executed, Vec<Demand>>,
     ran: HashMap<Arc<str>, Vec<ExploredExecution>>,
     input: Option<Value>,
     inputs: JsonMap,
@@ -196,49 +198,49 @@ struct Example<'p> {
 
 impl Example<'_> {
     /// Notes what a value should be that is read now.
-    fn wish(&mut self, dependency: &Arc<str>, mut wished: Wished) {
-        let agent = match wished.of {
-            Place::Output => dependency.clone(),
-            Place::Outputs | Place::Context => {
+    fn add_demand(&mut self, dependency: &Arc<str>, mut demand: Demand) {
+        let agent = match demand.of {
+            DemandRoot::Output => dependency.clone(),
+            DemandRoot::Outputs | DemandRoot::Context => {
                 let agents = &self.plan.ensemble().agents;
-                let key = wished.path.first().cloned().unwrap_or_default();
-                let named = agents.iter().find(|agent| match wished.of {
-                    Place::Context => **agent.state_key() == *key,
+                let key = demand.path.first().cloned().unwrap_or_default();
+                let named = agents.iter().find(|agent| match demand.of {
+                    DemandRoot::Context => **agent.state_key() == *key,
                     _ => *agent.name == *key,
                 });
                 match named {
                     Some(agent) => {
-                        wished.path.remove(0);
+                        demand.path.remove(0);
                         agent.name.clone()
                     }
                     // A key that an output writes into the context.
                     None => dependency.clone(),
                 }
             }
-            Place::Input => {
+            DemandRoot::Input => {
                 let mut input = Value::Null;
-                fulfil(&mut input, &[], &wished.wish, Some(&json!({"type": "string"})));
+                fulfil(&mut input, &[], &demand.kind, Some(&json!({"type": "string"})));
                 self.input = Some(input);
                 return;
             }
-            Place::Inputs => return self.wish_of_input(&wished),
+            DemandRoot::Inputs => return self.demand_of_input(&demand),
         };
         if let Some(execution) = self.latest.get(&agent) {
-            let wishes = self.wishes.entry((agent, *execution)).or_default();
-            let known = wishes.iter_mut().find(|known| known.path == wished.path);
+            let demands = self.demands.entry((agent, *execution)).or_default();
+            let known = demands.iter_mut().find(|known| known.path == demand.path);
             match (known, self.prefer) {
-                (None, _) => wishes.push(wished),
-                (Some(known), Prefer::Last) => *known = wished,
+                (None, _) => demands.push(demand),
+                (Some(known), Prefer::Last) => *known = demand,
                 (Some(_), Prefer::First) => {}
             }
         }
     }
 
-    fn wish_of_input(&mut self, wished: &Wished) {
-        let input = wished.path.first().and_then(|name| self.plan.ensemble().input(name));
+    fn demand_of_input(&mut self, demand: &Demand) {
+        let input = demand.path.first().and_then(|name| self.plan.ensemble().input(name));
         let schema = input.map(|input| json!({"properties": {&*input.name: input.schema}}));
         let mut inputs = Value::Object(std::mem::take(&mut self.inputs));
-        fulfil(&mut inputs, &wished.path, &wished.wish, schema.as_ref());
+        fulfil(&mut inputs, &demand.path, &demand.kind, schema.as_ref());
         if let Value::Object(inputs) = inputs {
             self.inputs = inputs;
         }
@@ -252,9 +254,9 @@ impl Example<'_> {
             return None;
         }
         if let Some(Items::Expression(text)) = agent.for_each.as_ref().map(|each| &each.items) {
-            let (of, path) = Expression::place(text)?;
-            let wish = Wish::Is(json!(["one"]));
-            self.wish(&ran.agent, Wished { of, path, wish });
+            let (of, path) = Expression::read_path(text)?;
+            let kind = DemandKind::Is(json!(["one"]));
+            self.add_demand(&ran.agent, Demand { of, path, kind });
         }
         if ran.result == ExecutionResult::Succeeded {
             self.latest.insert(ran.agent.clone(), ran.execution);
@@ -296,8 +298,8 @@ impl Example<'_> {
         }
     }
 
-    fn wishes(&self, ran: &ExploredExecution) -> &[Wished] {
-        self.wishes
+    fn demands(&self, ran: &ExploredExecution) -> &[Demand] {
+        self.demands
             .get(&(ran.agent.clone(), ran.execution))
             .map_or(&[], Vec::as_slice)
     }
@@ -308,9 +310,9 @@ impl Example<'_> {
             [] => json!({"properties": {"response": {"type": "string"}}}),
             choices => json!({"properties": {"response": {"enum": choices}}}),
         };
-        for wished in self.wishes(ran) {
+        for demand in self.demands(ran) {
             let schema = agent.output_schema.as_ref().unwrap_or(&spoken);
-            fulfil(&mut output, &wished.path, &wished.wish, Some(schema));
+            fulfil(&mut output, &demand.path, &demand.kind, Some(schema));
         }
         match output.as_object() {
             Some(map) if map.len() == 1 => map.values().next().cloned().unwrap_or(output),
@@ -336,15 +338,15 @@ impl Example<'_> {
     }
 
     fn output(&self, agent: &Agent, ran: &ExploredExecution) -> Gives {
-        let wishes = self.wishes(ran);
-        if wishes.is_empty() && agent.output_schema.is_none() && ran.requests.is_none() {
+        let demands = self.demands(ran);
+        if demands.is_empty() && agent.output_schema.is_none() && ran.requests.is_none() {
             return Gives::Text(format!("from {}", agent.name));
         }
         let mut output = agent.output_schema.as_ref().map_or_else(|| json!({}), of_schema);
-        for wished in wishes {
+        for demand in demands {
             let whole = json!({"properties": {"response": {"type": "string"}}});
             let schema = agent.output_schema.as_ref().unwrap_or(&whole);
-            fulfil(&mut output, &wished.path, &wished.wish, Some(schema));
+            fulfil(&mut output, &demand.path, &demand.kind, Some(schema));
         }
         if let (Some(target), Value::Object(output)) = (&ran.requests, &mut output) {
             output.insert("agent_requests".to_owned(), json!([{"target_agent": target}]));
@@ -366,18 +368,22 @@ fn one_or_all<T: PartialEq>(all: &[T]) -> Option<&T> {
 /// The case as an item of `cases`, each line after `indent` spaces.
 pub fn yaml(case: &Case, indent: usize) -> String {
     let margin = " ".repeat(indent);
-    let mut text = format!("{margin}- name: {}\n", flow(&json!(case.name)));
+    let mut text = format!("{margin}- name: {}\n", spell_text(&case.name, Style::Block));
     let mut line = |text_: String| text.push_str(&format!("{margin}  {text_}\n"));
     if let Some(input) = &case.input {
-        line(format!("input: {}", flow(&json!(input))));
+        line(format!("input: {}", spell_text(input, Style::Block)));
     }
     if !case.inputs.is_empty() {
-        line(format!("inputs: {}", flow(&json!(case.inputs))));
+        line(format!("inputs: {}", spell_flow(&json!(case.inputs), Style::Block)));
     }
     if !case.answers.is_empty() {
         line("answers:".to_owned());
         for (agent, answer) in &case.answers {
-            line(format!("  {}: {}", flow(&json!(agent)), flow(answer)));
+            line(format!(
+                "  {}: {}",
+                spell_text(agent, Style::Block),
+                spell_flow(answer, Style::Block)
+            ));
         }
     }
     if !case.stubs.is_empty() {
@@ -387,7 +393,11 @@ pub fn yaml(case: &Case, indent: usize) -> String {
                 Stubs::Always(stub) => stub_json(stub),
                 Stubs::Each(each) => each.iter().map(stub_json).collect(),
             };
-            line(format!("  {}: {}", flow(&json!(agent)), flow(&stubs)));
+            line(format!(
+                "  {}: {}",
+                spell_text(agent, Style::Block),
+                spell_flow(&stubs, Style::Block)
+            ));
         }
     }
     line("expect:".to_owned());
@@ -399,7 +409,7 @@ pub fn yaml(case: &Case, indent: usize) -> String {
         several => json!(several),
     };
     let turns: Value = case.expect.turns.iter().flatten().map(spelt).collect();
-    line(format!("  turns: {}", flow(&turns)));
+    line(format!("  turns: {}", spell_flow(&turns, Style::Block)));
     text
 }
 

@@ -1,4 +1,6 @@
 //! A test file with its ensemble and its recorded runs, and what is wrong with them.
+//!
+//! Invariant: a case is tried only if its file has no error.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

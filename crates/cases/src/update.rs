@@ -2,6 +2,8 @@
 //!
 //! A case that could not run, and a live case, keep their expectations. Schemas and conditions are kept, too: what happened
 //! does not say what they should be.
+//!
+//! Invariant: a case that could not run stays as it is, and no case ends with nothing expected.
 
 use std::sync::Arc;
 

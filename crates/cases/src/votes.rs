@@ -1,5 +1,7 @@
 //! What models say of a conversation: each vote is a run of an ensemble with one agent, beside the ensemble under test, so
 //! that it has the same profiles.
+//!
+//! Invariant: a judge that cannot be asked has not said yes.
 
 use std::sync::Arc;
 

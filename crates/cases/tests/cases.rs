@@ -15,7 +15,7 @@ use ensemble_cases::mutate::{Fate, mutants};
 use ensemble_cases::recorded::Recorded;
 use ensemble_cases::suite::{Sound, Suite};
 use ensemble_core::conversation::{CompletionReason, Record};
-use ensemble_core::explore::{Budget, Goal, explore, same_conversations};
+use ensemble_explore::{Budget, Goal, explore, same_conversations};
 use ensemble_language::cases::{Case, Expect, Gives, OUTCOMES, Stub, Stubs, TestFile};
 use ensemble_language::data::{Failure, FailureKind};
 use ensemble_language::plan::Plan;

@@ -35,7 +35,7 @@ fn main() {
         state.apply(&Record { seq, at, event });
     };
     let started = json!({"event": "run_started", "data": {
-        "format": 2, "run_id": "by-hand", "ensemble": "tide", "ensemble_file": "", "ensemble_digest": "",
+        "format": 1, "run_id": "by-hand", "ensemble": "tide", "ensemble_file": "", "ensemble_digest": "",
         "project_root": "", "input": "", "program": "example",
     }});
     commit(&mut state, from_value(started).expect("an event"));

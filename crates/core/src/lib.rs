@@ -10,7 +10,6 @@
 //! - [`executor::Executor`] is the loop that commits events and performs executions.
 //! - [`runner::Runner`], [`log::RunLog`], [`store::RunStore`], [`reporter::Reporter`] and [`operator::Operator`] are
 //!   the traits for agents, logs, stores, reports, and the person or program that answers questions.
-//! - [`explore::explore`] enumerates the conversations that an ensemble can hold.
 //!
 //! # Example
 //!
@@ -20,11 +19,13 @@
 
 pub mod conversation;
 pub mod executor;
-pub mod explore;
 pub mod log;
 pub mod operator;
+#[cfg(any(test, feature = "random-conversations"))]
+pub mod random_conversations;
 pub mod records;
 pub mod reporter;
+pub mod request;
 pub mod resolver;
 pub mod runner;
 pub mod secrets;

@@ -1,4 +1,7 @@
 //! The log of a run, as the executor uses it: every event is appended to it before anything else uses the event.
+//!
+//! Invariant: an event whose append failed has not happened. The start of a turn with one agent and the start of its execution are appended
+//! in one operation.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -13,15 +16,8 @@ use serde::ser::{SerializeStruct, Serializer};
 use crate::conversation::{CompletionReason, Record};
 use crate::runner::BoxFuture;
 
-/// Version of the journal's format, in the first record of every journal.
-///
-/// - 1: the first version.
-/// - 2: a field of more than [`LARGE`](crate::records::LARGE) bytes is stored in a file beside the journal. A program
-///   that supports only format 1 would read such an output as an empty output.
-/// - 3: several requests for one agent wait for their turn, a ready agent may wait for a dependency, and executions may
-///   have parts.
-/// - 4: replies that call tools, and the calls, are records of their own.
-pub const FORMAT: u32 = 4;
+/// Version of the journal's format, in the first record of every journal. No other version is read.
+pub const FORMAT: u32 = 1;
 
 /// Receives the events of one run before they are applied to the state.
 pub trait RunLog: Send {
@@ -135,8 +131,8 @@ pub enum ReadError {
         /// The log.
         place: String,
     },
-    /// The log was written by a later version of the program.
-    #[error("{place} has format {format}, and this version reads up to {FORMAT}: use a later version of ensemble")]
+    /// The log has another format.
+    #[error("{place}: journal format {format} is not known; this program reads {FORMAT}")]
     Format {
         /// The log.
         place: String,

@@ -1,12 +1,16 @@
 //! The operator of a run: the person or program that answers questions and requests for permission.
+//!
+//! Invariant: whoever answers gets all that the agent asks, and all arguments of a call.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use ensemble_language::data::{JsonMap, Question};
+use ensemble_language::data::JsonMap;
 pub use ensemble_language::shown::visible;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
+use crate::conversation::PermissionDecision;
+use crate::request::{Answerer, PendingRequest, RequestAnswer};
 use crate::runner::BoxFuture;
 use crate::store::RunId;
 
@@ -16,23 +20,20 @@ use crate::store::RunId;
 /// cancelled, or the answer is not needed any more. The clocks of the run are paused while an operator is asked.
 pub trait Operator: Send + Sync {
     /// Asks the question of an input agent.
-    fn ask(&self, asked: Asked) -> BoxFuture<'_, Answer>;
+    fn ask(&self, asked: QuestionRequest) -> BoxFuture<'_, Answer>;
 
     /// Asks for permission to call a tool.
-    fn permit(&self, requested: PermissionRequest) -> BoxFuture<'_, Decision>;
+    fn permit(&self, requested: PermissionRequest) -> BoxFuture<'_, PermissionAnswer>;
 }
 
 /// A question that an input agent asks.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Asked {
+pub struct QuestionRequest {
     /// The id of the run, which may be inside another run.
     pub run: RunId,
-    /// The agent.
-    pub agent: Arc<str>,
-    /// The number of the execution of the agent, from 1.
-    pub execution: u32,
-    /// The question, with its choices.
-    pub question: Question,
+    /// The question, with its identity.
+    #[serde(flatten)]
+    pub request: PendingRequest,
     /// The value of an empty answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<Arc<str>>,
@@ -48,11 +49,26 @@ pub struct Asked {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     /// The answer.
-    Text(String),
+    Text {
+        /// The text.
+        text: String,
+        /// Who answered.
+        by: Answerer,
+    },
     /// The time limit was reached.
     TimedOut,
     /// Nobody can answer: the run waits for an answer.
     Nobody,
+}
+
+impl Answer {
+    /// Creates an answer.
+    pub fn text(text: impl Into<String>, by: impl Into<Answerer>) -> Self {
+        Self::Text {
+            text: text.into(),
+            by: by.into(),
+        }
+    }
 }
 
 /// A call of a tool that needs permission.
@@ -60,10 +76,9 @@ pub enum Answer {
 pub struct PermissionRequest {
     /// The id of the run, which may be inside another run.
     pub run: RunId,
-    /// The agent whose model wants to call the tool.
-    pub agent: Arc<str>,
-    /// The number of the execution of the agent, from 1.
-    pub execution: u32,
+    /// The request, with its identity.
+    #[serde(flatten)]
+    pub request: PendingRequest,
     /// The id of the call, as the model gave it.
     pub call: Arc<str>,
     /// The tool: its name, or `SERVER.TOOL`.
@@ -72,20 +87,67 @@ pub struct PermissionRequest {
     pub arguments: JsonMap,
 }
 
-/// The decision whether a tool may be called.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Decision {
-    /// This call may be made.
-    Once,
-    /// This call and all later calls of the tool in this run may be made.
-    Always,
-    /// This call may not be made.
-    Denied,
-    /// The question was withdrawn without a decision: the call is not made.
+/// A question or a permission request that is open.
+#[derive(Debug, Clone, PartialEq)]
+pub enum OperatorRequest {
+    /// A question.
+    Question(QuestionRequest),
+    /// A permission request.
+    Permission(PermissionRequest),
+}
+
+impl OperatorRequest {
+    /// The request with its identity.
+    pub fn request(&self) -> &PendingRequest {
+        match self {
+            Self::Question(question) => &question.request,
+            Self::Permission(permission) => &permission.request,
+        }
+    }
+
+    /// The id of the run that asks, which may be inside another run.
+    pub fn run(&self) -> &RunId {
+        match self {
+            Self::Question(question) => &question.run,
+            Self::Permission(permission) => &permission.run,
+        }
+    }
+
+    /// Whether an empty answer means the default.
+    fn has_default(&self) -> bool {
+        matches!(self, Self::Question(question) if question.default.is_some())
+    }
+
+    /// Whether the answer is empty and means the default.
+    pub fn is_default(&self, answer: &RequestAnswer) -> bool {
+        matches!(answer, RequestAnswer::Text(text) if text.trim().is_empty()) && self.has_default()
+    }
+}
+
+/// The result of a permission request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PermissionAnswer {
+    /// The operator has decided.
+    Decided {
+        /// The decision.
+        decision: PermissionDecision,
+        /// Who decided.
+        by: Answerer,
+    },
+    /// The request was withdrawn without a decision: the call is not made.
     Cancelled,
-    /// Nobody can decide: the call is not made.
+    /// Nobody can decide: the run waits for a decision.
     Nobody,
+}
+
+impl PermissionAnswer {
+    /// Creates the answer for a decision.
+    pub fn decided(decision: PermissionDecision, by: impl Into<Answerer>) -> Self {
+        Self::Decided {
+            decision,
+            by: by.into(),
+        }
+    }
 }
 
 /// An operator that never answers: questions wait, and calls that need permission are not made.
@@ -93,11 +155,11 @@ pub enum Decision {
 pub struct Unattended;
 
 impl Operator for Unattended {
-    fn ask(&self, _asked: Asked) -> BoxFuture<'_, Answer> {
+    fn ask(&self, _asked: QuestionRequest) -> BoxFuture<'_, Answer> {
         Box::pin(std::future::ready(Answer::Nobody))
     }
 
-    fn permit(&self, _requested: PermissionRequest) -> BoxFuture<'_, Decision> {
-        Box::pin(std::future::ready(Decision::Nobody))
+    fn permit(&self, _requested: PermissionRequest) -> BoxFuture<'_, PermissionAnswer> {
+        Box::pin(std::future::ready(PermissionAnswer::Nobody))
     }
 }

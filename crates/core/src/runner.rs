@@ -1,6 +1,9 @@
 //! The interface for executing agents, as the executor uses it.
 //!
 //! A runner receives all data that it may use, reports its observations, and decides nothing about the conversation.
+//!
+//! Invariant: a runner receives all that it may know and decides nothing about the conversation; dropping the future of `Runner::execute`
+//! stops the execution.
 
 mod parts;
 mod records;
@@ -11,14 +14,15 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::conversation::{EnforcedSandbox, Interruption, PartEnded};
+use crate::conversation::{EnforcedSandbox, ExecutionFinished, Interruption, PartEnded};
+use crate::request::{AnswerRecord, PendingRequest, RequestOrigin};
 use crate::stopwatch::Stopwatch;
 use crate::thread::{Iteration, Thread};
-use ensemble_language::data::{Context, Failure, FailureKind, JsonMap, Question, Remaining, Request, Usage};
+use ensemble_language::data::{Context, Failure, FailureKind, JsonMap, Remaining, Request, Usage};
 use ensemble_language::past::Past;
 
 pub use parts::{Part, Parts};
-pub use records::{ExecutionRecords, LogSender, ToLog};
+pub use records::{CallNumbers, ExecutionRecords, LogSender, ToLog};
 
 /// A boxed future, for traits that are used as trait objects.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -29,7 +33,7 @@ pub const STDERR_KEPT: usize = 64 << 10;
 /// Performs the executions of one agent.
 pub trait Runner: Send + Sync {
     /// Performs one attempt. The caller enforces timeouts by dropping the future.
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed>;
+    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome>;
 }
 
 /// The failure of an execution that had not ended when the time limit of its turn was reached.
@@ -49,6 +53,8 @@ pub struct Execution {
     pub run_id: Arc<str>,
     /// The agent.
     pub agent_name: Arc<str>,
+    /// The address of the execution among the requests of the outermost run.
+    pub origin: RequestOrigin,
     /// The number of the execution of the agent, from 1.
     pub execution: u32,
     /// The number of the attempt of the execution, from 1.
@@ -97,9 +103,11 @@ pub struct Execution {
 impl Execution {
     /// The first attempt of this execution of an agent, without outputs of other agents.
     pub fn first(agent_name: impl Into<Arc<str>>, execution: u32) -> Self {
+        let agent_name = agent_name.into();
         Self {
             run_id: "run".into(),
-            agent_name: agent_name.into(),
+            origin: RequestOrigin::default().with_agent(agent_name.clone(), 0, execution),
+            agent_name,
             execution,
             attempt: 1,
             turn_count: 0,
@@ -125,24 +133,24 @@ impl Execution {
     }
 }
 
-/// An observation of a runner.
+/// The outcome of an attempt.
 #[derive(Debug, Clone)]
-pub enum Observed {
+pub enum AttemptOutcome {
     /// The attempt ended.
-    Finished(Observation),
+    Finished(AttemptResult),
     /// A record contains the end of the execution, after all its attempts.
-    Recorded(Observation),
+    Recorded(AttemptResult),
     /// A record contains the end of the execution, and the result is copied into another run.
-    Reused(Observation),
-    /// Nobody can answer; the run has to wait.
-    NeedsInput(Question),
+    Reused(AttemptResult),
+    /// Nobody can answer these requests, which are in the order of the file; the run has to wait.
+    NeedsInput(Vec<PendingRequest>),
     /// The record was interrupted at this point.
     Interrupted(Interruption),
 }
 
-/// The end of an attempt.
+/// The result of an attempt.
 #[derive(Debug, Clone)]
-pub struct Observation {
+pub struct AttemptResult {
     /// The output, or the failure.
     pub result: Result<JsonMap, Failure>,
     /// LLM: the usage of the attempt.
@@ -156,11 +164,11 @@ pub struct Observation {
 
 /// Data of an execution that is kept even when the runner is stopped.
 #[derive(Debug, Clone, Default)]
-pub struct Notes(Arc<Mutex<Left>>);
+pub struct Notes(Arc<Mutex<CollectedNotes>>);
 
-/// The data that was kept.
+/// The notes of an execution.
 #[derive(Debug, Default, PartialEq)]
-pub struct Left {
+pub struct CollectedNotes {
     /// The end of stderr.
     pub stderr: String,
     /// Warnings for the user.
@@ -170,8 +178,10 @@ pub struct Left {
     /// LLM: the request under way when the runner was stopped: the messages that were new to the model, and what was used
     /// since the last record.
     pub stopped: Option<(Iteration, Usage)>,
-    /// LLM: the usage until the runner was stopped, for the case that there is no [`Observation`].
+    /// LLM: the usage until the runner was stopped, for the case that there is no [`AttemptResult`].
     pub usage: Option<Usage>,
+    /// Input agents: the answered question.
+    pub answer: Option<AnswerRecord>,
 }
 
 impl Notes {
@@ -199,16 +209,21 @@ impl Notes {
         self.lock().warnings.push(warning.into());
     }
 
-    /// Keeps what was enforced for a process.
-    pub fn enforced(&self, sandbox: EnforcedSandbox) {
+    /// Adds what was enforced for a process, each sandbox once.
+    pub fn add_sandbox(&self, sandbox: EnforcedSandbox) {
         let known = &mut self.lock().sandboxes;
         if !known.contains(&sandbox) {
             known.push(sandbox);
         }
     }
 
+    /// Keeps the answer to the question of the agent.
+    pub fn set_answer(&self, answer: AnswerRecord) {
+        self.lock().answer = Some(answer);
+    }
+
     /// Adds usage.
-    pub fn book(&self, usage: Usage) {
+    pub fn add_usage(&self, usage: Usage) {
         let mut left = self.lock();
         left.usage = Some(left.usage.unwrap_or_default() + usage);
     }
@@ -224,33 +239,55 @@ impl Notes {
     }
 
     /// Takes all data.
-    pub fn take(&self) -> Left {
+    pub fn take_all(&self) -> CollectedNotes {
         std::mem::take(&mut self.lock())
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Left> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, CollectedNotes> {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
-impl Observed {
-    /// The attempt succeeded with this output, without usage.
-    pub fn success(output: JsonMap) -> Self {
-        Self::Finished(Observation {
-            result: Ok(output),
+impl AttemptResult {
+    /// Returns an attempt with this result, without a model and without parts.
+    pub fn from_result(result: Result<JsonMap, Failure>) -> Self {
+        Self {
+            result,
             usage: None,
             exchange: Vec::new(),
             parts: Vec::new(),
-        })
+        }
+    }
+
+    /// Returns the result that the record of the end of an execution contains. Earlier records contain the parts, the usage of
+    /// earlier attempts and what was recorded while the execution ran.
+    pub fn from_record(finished: ExecutionFinished) -> Self {
+        Self {
+            usage: finished.usage,
+            exchange: finished.exchange,
+            ..Self::from_result(finished.end.into_result())
+        }
+    }
+
+    /// Returns the same result without the exchange between agent and model, except for the reason why the model stopped.
+    #[must_use]
+    pub fn without_exchange(self) -> Self {
+        let last = self.exchange.last().and_then(Iteration::stop_reason);
+        Self {
+            exchange: last.map(Iteration::stopped_for).into_iter().collect(),
+            ..self
+        }
+    }
+}
+
+impl AttemptOutcome {
+    /// The attempt succeeded with this output, without usage.
+    pub fn success(output: JsonMap) -> Self {
+        Self::Finished(AttemptResult::from_result(Ok(output)))
     }
 
     /// The attempt failed, without usage.
     pub fn failure(kind: FailureKind, error: impl Into<String>) -> Self {
-        Self::Finished(Observation {
-            result: Err(Failure::new(kind, error)),
-            usage: None,
-            exchange: Vec::new(),
-            parts: Vec::new(),
-        })
+        Self::Finished(AttemptResult::from_result(Err(Failure::new(kind, error))))
     }
 }

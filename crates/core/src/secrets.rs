@@ -2,6 +2,8 @@
 //!
 //! A run has one set. What performs an execution strikes them out of what it says, and the executor strikes them out of
 //! every event once more before the event is appended.
+//!
+//! Invariant: the executor strikes them out of every event before it is appended; names by which events belong together stay.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -20,7 +22,8 @@ pub const STRUCK_OUT: &str = "[secret]";
 
 /// The keys of an event whose values are texts and data of agents, models, tools and people. The others are names and
 /// numbers by which events belong together.
-const FREE: [&str; 20] = [
+const FREE: [&str; 21] = [
+    "answer",
     "input",
     "context",
     "inputs",

@@ -2,6 +2,8 @@
 //!
 //! The clocks of a run (`timeout_seconds`, `turn_timeout_seconds`, the time-outs of executions and tools) measure the
 //! work of the program. While a person is asked, the stopwatches of the question are paused.
+//!
+//! Invariant: a question makes the clocks around it stand: those of its run, of its turn, and of the runs around it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;

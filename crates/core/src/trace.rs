@@ -4,6 +4,8 @@
 //! A *segment* of a run is what one `run_started`, `run_resumed` or `message_added` begins. Each segment is a trace, or a part of the
 //! trace in which the program was started. The context of the execution under way belongs to its task, as in all implementations
 //! of OpenTelemetry, and there is none where no telemetry was asked for.
+//!
+//! Invariant: without telemetry there is none, and nothing that is called is told of one.
 
 use std::fmt;
 use std::fmt::Write;

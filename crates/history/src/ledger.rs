@@ -11,7 +11,8 @@ use chrono::{DateTime, Utc};
 use ensemble_core::conversation::{
     AttemptFailed, Event, ExecutionFinished, ExecutionStarted, InputRequested, PartEnded, ToolCallEnded, Within,
 };
-use ensemble_language::data::{Question, Usage};
+use ensemble_core::request::PendingRequest;
+use ensemble_language::data::Usage;
 
 use crate::totals::AgentTotals;
 
@@ -23,10 +24,8 @@ type InsideKey = (Option<Arc<str>>, Vec<Arc<str>>);
 pub(crate) struct OpenExecution {
     /// The agent.
     pub(crate) agent: Arc<str>,
-    /// The number of the execution of the agent.
-    pub(crate) execution: u32,
-    /// The question without an answer.
-    pub(crate) question: Option<Question>,
+    /// The requests without an answer.
+    pub(crate) requests: Vec<PendingRequest>,
     /// The totals of what ended. `executions` is 1 if the execution has ended.
     ended: AgentTotals,
     /// The usage recorded inside the attempt that has not ended.
@@ -36,11 +35,10 @@ pub(crate) struct OpenExecution {
 }
 
 impl OpenExecution {
-    pub(crate) fn new(agent: Arc<str>, execution: u32, turn: u32) -> Self {
+    pub(crate) fn new(agent: Arc<str>, turn: u32) -> Self {
         Self {
             agent,
-            execution,
-            question: None,
+            requests: Vec::new(),
             ended: AgentTotals {
                 latest_turn: Some(turn),
                 ..AgentTotals::default()
@@ -88,7 +86,7 @@ impl OpenExecution {
     /// Resumes the execution in another process. `repeats`: the execution has ended and starts again.
     pub(crate) fn resume(&mut self, repeats: bool) {
         self.attempt_started = None;
-        self.question = None;
+        self.requests.clear();
         if repeats && self.is_finished() {
             self.ended = AgentTotals {
                 attempts: self.ended.attempts,
@@ -104,7 +102,7 @@ impl OpenExecution {
     /// Starts an attempt. The usage of an attempt that was cut short is settled.
     fn start_attempt(&mut self, _event: &ExecutionStarted, at: DateTime<Utc>) {
         self.settle_inside();
-        self.question = None;
+        self.requests.clear();
         self.ended.attempts += 1;
         self.attempt_started = Some(at);
     }
@@ -127,7 +125,7 @@ impl OpenExecution {
     fn finish(&mut self, event: &ExecutionFinished) {
         self.inside.clear();
         self.spend(event.usage);
-        self.question = None;
+        self.requests.clear();
         self.attempt_started = None;
         self.ended.executions = 1;
         self.ended.failed = usize::from(event.failure().is_some());
@@ -140,7 +138,7 @@ impl OpenExecution {
             self.stop_attempt(at);
             self.ended.attempts = self.ended.attempts.saturating_sub(1);
         }
-        self.question = Some(event.question.clone());
+        self.requests.push(event.pending_request());
     }
 
     /// The usage of a call contains the usage of the agents inside the call.

@@ -35,5 +35,5 @@ pub use output::{OutputView, output_text};
 pub use question::{asked_text, question_text};
 pub use run_history::RunHistory;
 pub use state::{Driver, RunState};
-pub use summary::{OpenQuestion, RunSummary};
+pub use summary::RunSummary;
 pub use totals::{AgentTotals, PartTotals, Totals};

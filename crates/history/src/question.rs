@@ -1,13 +1,13 @@
 //! The text of a question.
 
-use ensemble_core::operator::Asked;
+use ensemble_core::operator::QuestionRequest;
 use ensemble_language::data::Question;
 
 /// Returns the text of a question: why the previous answer was refused, if it was, and the prompt.
-pub fn asked_text(asked: &Asked) -> String {
+pub fn asked_text(asked: &QuestionRequest) -> String {
     match &asked.refused {
-        Some(refused) => format!("{refused}\n{}", asked.question.prompt),
-        None => asked.question.prompt.clone(),
+        Some(refused) => format!("{refused}\n{}", asked.request.question.prompt),
+        None => asked.request.question.prompt.clone(),
     }
 }
 

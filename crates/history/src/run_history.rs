@@ -7,12 +7,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
+use ensemble_core::request::PendingRequest;
 use ensemble_core::conversation::{CompletionReason, Event, Record, RunEnded, RunResumed, RunStarted, TurnStarted};
 use ensemble_core::store::RunId;
 
 use crate::ledger::OpenExecution;
 use crate::state::{Driver, RunState};
-use crate::summary::{OpenQuestion, RunSummary};
+use crate::summary::RunSummary;
 use crate::totals::{AgentTotals, Totals};
 
 /// The history of a run: the fold of its records.
@@ -98,7 +99,7 @@ impl RunHistory {
         match (outcome, driver) {
             (Some(CompletionReason::WaitingForInput), _) => RunState::Waiting,
             (Some(outcome), _) => RunState::Ended(outcome),
-            (None, _) if self.open.iter().any(|one| one.question.is_some()) => RunState::Waiting,
+            (None, _) if self.open.iter().any(|one| !one.requests.is_empty()) => RunState::Waiting,
             (None, Driver::Process(_)) => RunState::Running,
             (None, Driver::Nobody) => RunState::Interrupted,
         }
@@ -124,9 +125,9 @@ impl RunHistory {
         open.map(OpenExecution::totals)
     }
 
-    /// Returns the questions without an answer, in the order of the executions.
-    pub fn questions(&self) -> Vec<OpenQuestion> {
-        self.open.iter().filter_map(OpenQuestion::from_execution).collect()
+    /// Returns the questions and permission requests without an answer, in the order of the executions.
+    pub fn questions(&self) -> Vec<PendingRequest> {
+        self.open.iter().flat_map(|one| one.requests.iter().cloned()).collect()
     }
 
     /// Returns how often the dependency at this position started the agent.
@@ -174,7 +175,7 @@ impl RunHistory {
             }
             self.idle.remove(&start.agent);
             self.open
-                .push(OpenExecution::new(start.agent.clone(), start.execution, event.turn));
+                .push(OpenExecution::new(start.agent.clone(), event.turn));
         }
         for waiting in &event.waiting {
             self.idle.insert(waiting.agent.clone(), waiting.reason.to_string());
@@ -216,7 +217,7 @@ impl RunHistory {
     fn execution_mut(&mut self, agent: &str) -> &mut OpenExecution {
         let known = self.open.iter().position(|one| *one.agent == *agent);
         let at = known.unwrap_or_else(|| {
-            self.open.push(OpenExecution::new(agent.into(), 0, self.latest_turn));
+            self.open.push(OpenExecution::new(agent.into(), self.latest_turn));
             self.open.len() - 1
         });
         &mut self.open[at]

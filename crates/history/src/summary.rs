@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use ensemble_core::conversation::CompletionReason;
+use ensemble_core::request::PendingRequest;
 use ensemble_core::store::RunId;
-use ensemble_language::data::{Question, Usage};
+use ensemble_language::data::Usage;
 use serde::Serialize;
 
-use crate::ledger::OpenExecution;
 use crate::state::RunState;
 
 /// The summary of a run.
@@ -48,35 +48,8 @@ pub struct RunSummary {
     pub failed: usize,
     /// Requests, tokens and cost of all attempts.
     pub usage: Usage,
-    /// The recorded questions without an answer.
-    pub questions: Vec<OpenQuestion>,
+    /// The recorded questions and permission requests without an answer, in the order of the file.
+    pub questions: Vec<PendingRequest>,
     /// The number of records.
     pub records: u64,
-}
-
-/// A recorded question without an answer.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct OpenQuestion {
-    /// The agent whose execution waits.
-    pub agent: Arc<str>,
-    /// The number of the execution of the agent, from 1.
-    pub execution: u32,
-    /// The question, with its choices.
-    #[serde(flatten)]
-    pub question: Question,
-}
-
-impl OpenQuestion {
-    pub(crate) fn from_execution(open: &OpenExecution) -> Option<Self> {
-        Some(Self {
-            agent: open.agent.clone(),
-            execution: open.execution,
-            question: open.question.clone()?,
-        })
-    }
-
-    /// Returns the agent that asks: the agent itself, or an agent inside its execution.
-    pub fn asker(&self) -> &Arc<str> {
-        self.question.asked_by.as_ref().unwrap_or(&self.agent)
-    }
 }

@@ -233,7 +233,7 @@ fn facts_of_state(state: &ConversationState) -> Facts {
     let failed = state.history().filter(|entry| entry.failure.is_some()).count();
     let by_agent = usage_by_agent(state).into_iter();
     let by_agent = by_agent.map(|(name, usage)| (name.to_owned(), usage)).collect();
-    let questions = state.open_questions().count();
+    let questions = state.pending_requests().count();
     (
         state.finished_turns(),
         executions,

@@ -2,6 +2,8 @@
 //!
 //! A test file is data, like an ensemble. It contains no positions: the place of a value is its [`Route`], which the
 //! functions at the end of this file give.
+//!
+//! Invariant: a test file contains no positions.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;

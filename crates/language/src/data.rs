@@ -1,4 +1,6 @@
 //! The values that agents exchange: JSON, shared where a copy would be expensive.
+//!
+//! Invariant: code that reads a context shares it and does not copy it.
 
 use std::sync::Arc;
 
@@ -50,11 +52,42 @@ impl FromIterator<(Arc<str>, Arc<Value>)> for Context {
     }
 }
 
+/// The key of an output for a text, and for every other value that is no object.
+pub const RESPONSE: &str = "response";
+
+/// Returns the output for a value: the object itself, or the value under [`RESPONSE`].
+pub fn output_from_value(value: Value) -> JsonMap {
+    match value {
+        Value::Object(output) => output,
+        other => JsonMap::from_iter([(RESPONSE.to_owned(), other)]),
+    }
+}
+
+/// Returns the output for a text: the JSON object that is the whole text, or the text without its last newline under
+/// [`RESPONSE`].
+pub fn output_from_text(text: &str) -> JsonMap {
+    parse_object(text).unwrap_or_else(|| output_from_value(without_last_newline(text).into()))
+}
+
+/// Parses the JSON object that is the whole text.
+pub fn parse_object(text: &str) -> Option<JsonMap> {
+    let text = text.trim();
+    (text.starts_with('{')).then(|| serde_json::from_str(text).ok())?
+}
+
+/// Returns the text without its last newline.
+pub fn without_last_newline(text: &str) -> &str {
+    match text.strip_suffix('\n') {
+        Some(text) => text.strip_suffix('\r').unwrap_or(text),
+        None => text,
+    }
+}
+
 /// An output as text: its `response` if it has one, otherwise JSON.
 pub fn output_text(output: &Value) -> String {
     match output {
         Value::String(text) => text.clone(),
-        Value::Object(map) => match map.get("response") {
+        Value::Object(map) => match map.get(RESPONSE) {
             Some(response) => output_text(response),
             None => output.to_string(),
         },
@@ -86,6 +119,22 @@ pub struct Question {
     /// If a person shall decide whether a tool may be called: the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permission: Option<Box<WantedPermission>>,
+    /// The schema of the answer, as the output of the agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Box<Value>>,
+}
+
+impl Question {
+    /// Creates a question with choices; without choices, any answer is allowed.
+    pub fn new(prompt: impl Into<String>, choices: Vec<String>) -> Self {
+        Self {
+            prompt: prompt.into(),
+            choices,
+            asked_by: None,
+            permission: None,
+            output_schema: None,
+        }
+    }
 }
 
 /// A tool call that somebody must permit.
@@ -355,10 +404,15 @@ impl std::ops::Add for Usage {
 
 /// SHA-256 of a text, in hex.
 pub fn digest(text: &str) -> String {
+    digest_bytes(text.as_bytes())
+}
+
+/// Returns the SHA-256 of bytes, in hex.
+pub fn digest_bytes(bytes: &[u8]) -> String {
     use sha2::Digest;
     use std::fmt::Write;
     let mut hex = String::with_capacity(64);
-    for byte in sha2::Sha256::digest(text.as_bytes()) {
+    for byte in sha2::Sha256::digest(bytes) {
         write!(hex, "{byte:02x}").expect("memory can be written");
     }
     hex

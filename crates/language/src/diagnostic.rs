@@ -1,9 +1,11 @@
 //! Findings about a text: the message, the place, and the help.
 //!
 //! A [`Finding`] has a symbolic place (a route). A [`Diagnostic`] has a position in a [`Source`] and can be shown.
+//!
+//! Invariant: codes are stable; a code keeps its meaning.
 
-use crate::fix::{Applicability, Change, Fix, Mend};
 use crate::source::{At, Source, Span};
+use crate::yaml::edit::{Applicability, Fix, RouteEdit, RouteFix};
 
 /// The severity of a finding. Ordered: errors first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
@@ -54,7 +56,7 @@ pub struct Finding {
     /// The help: what to do.
     pub help: Option<String>,
     /// A fix, if a right edit is known.
-    pub fix: Option<Mend>,
+    pub fix: Option<RouteFix>,
 }
 
 /// Another place that explains a finding.
@@ -134,23 +136,32 @@ impl Finding {
 
     /// Adds a fix.
     #[must_use]
-    pub fn mend(mut self, mend: Mend) -> Self {
-        self.fix = Some(mend);
+    pub fn with_fix(mut self, fix: RouteFix) -> Self {
+        self.fix = Some(fix);
         self
     }
 
     /// Suggests a word of the language in place of the key or the value: safe if it is the only one that is near.
     #[must_use]
     pub fn meant(self, near: &Near<'_>) -> Self {
-        let change = Change::Text(self.at.clone(), near.word.to_owned());
+        let change = RouteEdit::WriteText(self.at.clone(), near.word.to_owned());
         self.suggest(near.word, Applicability::safe_if(near.is_only), change)
     }
 
     /// Suggests another name that somebody chose, in place of the only occurrence of this one.
     #[must_use]
     pub fn meant_name(self, written: &str, near: &str) -> Self {
-        let change = Change::Word(self.at.clone(), written.to_owned(), near.to_owned());
+        let change = RouteEdit::ReplaceWord(self.at.clone(), written.to_owned(), near.to_owned());
         self.suggest(near, Applicability::Unsafe, change)
+    }
+
+    /// Returns the error that an ensemble has no agent of this name, with the most similar name or a list of the agents.
+    pub fn unknown_agent<'n>(code: Code, at: At, name: &str, agents: impl Iterator<Item = &'n str> + Clone) -> Self {
+        let finding = Self::error(code, at, format!("there is no agent `{name}`"));
+        match did_you_mean(name, agents.clone()) {
+            Some(near) => finding.meant_name(name, near),
+            None => finding.help(list_agents(agents)),
+        }
     }
 
     /// Offers the choice that is most similar to the value, if one is similar enough.
@@ -158,16 +169,19 @@ impl Finding {
     pub(crate) fn meant_choice(self, written: &str, choices: &[String]) -> Self {
         match did_you_mean(written, choices.iter().map(String::as_str)) {
             Some(near) => {
-                let change = Change::Text(self.at.clone(), near.to_owned());
-                self.mend(Mend::probable(format!("write `{near}`"), change))
+                let change = RouteEdit::WriteText(self.at.clone(), near.to_owned());
+                self.with_fix(RouteFix::not_safe(format!("write `{near}`"), change))
             }
             None => self,
         }
     }
 
-    fn suggest(self, word: &str, applicability: Applicability, change: Change) -> Self {
-        self.help(format!("did you mean `{word}`?"))
-            .mend(Mend::new(applicability, format!("write `{word}`"), change))
+    fn suggest(self, word: &str, applicability: Applicability, edit: RouteEdit) -> Self {
+        self.help(format!("did you mean `{word}`?")).with_fix(RouteFix::new(
+            applicability,
+            format!("write `{word}`"),
+            edit,
+        ))
     }
 
     /// Adds another place that explains the finding.
@@ -252,4 +266,12 @@ mod tests {
         assert_eq!(near("scrpt", &["script", "script"]), found("script", true));
         assert_eq!(near("abc", &["xyz"]), None);
     }
+}
+
+/// Returns the sentence that names the agents of an ensemble; of many agents, only the first.
+pub fn list_agents<'n>(mut agents: impl Iterator<Item = &'n str>) -> String {
+    const SHOWN: usize = 8;
+    let shown: Vec<String> = agents.by_ref().take(SHOWN).map(|name| format!("`{name}`")).collect();
+    let more = if agents.next().is_some() { ", …" } else { "" };
+    format!("the agents are {}{more}", shown.join(", "))
 }

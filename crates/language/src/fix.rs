@@ -1,184 +1,274 @@
-//! Fixes: edits of a text that mend a finding.
+//! Applies the fixes of findings to a text until nothing is left to fix.
 //!
-//! A [`Mend`] has symbolic places, as the finding to which it belongs. A [`Fix`] has bytes of a text. A fix is *safe* if
-//! the edit is the only one that can be meant and no run becomes another one by it: the file is refused without it, or
-//! what it removes has no effect. Names that people choose (agents, inputs, profiles) can be mistaken for each other, so
-//! writing another one is never safe.
+//! A text is checked again after each round, because a fix can disclose other findings. **Invariant:** a fix that makes the
+//! text worse is not applied: the text is YAML afterwards if it was YAML before, and has no new error.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
-use crate::source::{At, Route, Span};
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::source::Source;
+use crate::yaml::edit::{Applicability, Fix, apply_fixes};
 
-/// Whether a fix can be applied without a look at it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Applicability {
-    /// The edit is the only one that can be meant, and it changes the meaning of nothing that could run.
-    Safe,
-    /// The edit is probable, or removes something that somebody may want to keep.
-    Unsafe,
+/// The highest number of rounds. Fixes that disclose others are few; the limit is for fixes that undo each other.
+const ROUNDS: usize = 20;
+
+/// The findings of a text.
+#[derive(Debug)]
+pub struct CheckedText {
+    /// Whether the text is YAML.
+    pub is_yaml: bool,
+    /// Whether the text is an ensemble without errors of the loader, so that all checks were made.
+    pub is_whole: bool,
+    /// The findings that are to be fixed.
+    pub findings: Vec<Diagnostic>,
 }
 
-/// A replacement of a part of a text.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Edit {
-    /// The name of the text, as in its [`crate::source::Source`].
-    pub file: Arc<str>,
-    /// The bytes that are replaced; empty for an insertion.
-    pub span: Span,
-    /// What is written instead.
-    pub replacement: String,
+/// A text after its fixes.
+#[derive(Debug)]
+pub struct FixedText {
+    /// The text.
+    pub source: Source,
+    /// The findings that are left.
+    pub checked: CheckedText,
+    /// The number of fixes that were applied.
+    pub applied: usize,
 }
 
-/// Edits that mend a finding together; they do not overlap.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fix {
-    /// What the fix does, in words: `write `script``.
-    pub title: String,
-    /// Whether it can be applied without a look at it.
-    pub applicability: Applicability,
-    /// The edits, in the order of the text.
-    pub edits: Vec<Edit>,
-}
-
-/// A fix at symbolic places. It becomes a [`Fix`] where all its places are in the text as they are expected.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mend {
-    /// What the fix does, in words.
-    pub title: String,
-    /// Whether it can be applied without a look at it.
-    pub applicability: Applicability,
-    /// The changes.
-    pub changes: Vec<Change>,
-}
-
-/// A change at a symbolic place.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
-    /// Writes this string as the key, the value, or the part of a value; it is quoted as its place requires.
-    Text(At, String),
-    /// Writes this YAML in place of the key or the value.
-    Yaml(At, String),
-    /// Replaces the only occurrence of the first word in this part of a value by the second one.
-    Word(At, String, String),
-    /// Removes the key with its value, or the item of a list.
-    Remove(Route),
-    /// Removes these bytes, which are whole lines with their indentation.
-    RemoveLines(Span),
-    /// Adds a key to the map; the text is the key and its value on one line.
-    Add(Route, String),
-    /// Adds items behind the last one of a list; each text is an item on one line.
-    Append(Route, Vec<String>),
-}
-
-impl Mend {
-    /// A fix that changes one place.
-    pub fn new(applicability: Applicability, title: impl Into<String>, change: Change) -> Self {
-        Self {
-            title: title.into(),
-            applicability,
-            changes: vec![change],
-        }
-    }
-
-    /// A safe fix.
-    pub fn certain(title: impl Into<String>, change: Change) -> Self {
-        Self::new(Applicability::Safe, title, change)
-    }
-
-    /// An unsafe fix.
-    pub fn probable(title: impl Into<String>, change: Change) -> Self {
-        Self::new(Applicability::Unsafe, title, change)
-    }
-}
-
-impl Applicability {
-    /// Safe if this is true.
-    pub fn safe_if(is_safe: bool) -> Self {
-        match is_safe {
-            true => Self::Safe,
-            false => Self::Unsafe,
-        }
-    }
-}
-
-/// The text with these edits. Edits that overlap an earlier one of the list, or that do not fit the text, are left out,
-/// and so are the other edits of their fix; the second value is the number of fixes that were applied.
-pub fn apply<'f>(text: &str, fixes: impl IntoIterator<Item = &'f Fix>) -> (String, usize) {
-    let mut taken: Vec<&Edit> = Vec::new();
-    let mut applied = 0;
-    for fix in fixes {
-        let fits = |edit: &&Edit| text.get(edit.span.start..edit.span.end).is_some();
-        // Two insertions at one place, or one at the end of another edit, would depend on their order.
-        let is_free = |edit: &Edit, among: &[&Edit]| {
-            among
-                .iter()
-                .all(|other| edit.span.end < other.span.start || other.span.end < edit.span.start)
-        };
-        let mut own: Vec<&Edit> = Vec::new();
-        let is_whole = fix.edits.iter().all(|edit| {
-            let good = fits(&edit) && is_free(edit, &taken) && own.iter().all(|other| !overlap(edit, other));
-            own.push(edit);
-            good
+/// Applies all safe fixes, or all fixes, and checks the text after each round.
+pub fn fix_text(source: &Source, with_unsafe: bool, mut check: impl FnMut(&Source) -> CheckedText) -> FixedText {
+    let mut now = FixedText {
+        source: source.clone(),
+        checked: check(source),
+        applied: 0,
+    };
+    for _ in 0..ROUNDS {
+        let fixes = applicable_fixes(&now, with_unsafe);
+        let together = step(&now, &fixes, &mut check);
+        let next = together.or_else(|| {
+            let mut alone = fixes.iter().filter(|_| fixes.len() > 1);
+            alone.find_map(|fix| step(&now, std::slice::from_ref(fix), &mut check))
         });
-        if is_whole && !own.is_empty() {
-            taken.append(&mut own);
-            applied += 1;
+        match next {
+            Some(next) => now = next,
+            None => break,
         }
     }
-    taken.sort_by_key(|edit| (edit.span.start, edit.span.end));
-    let mut written = String::with_capacity(text.len());
-    let mut at = 0;
-    for edit in taken {
-        written.push_str(&text[at..edit.span.start]);
-        written.push_str(&edit.replacement);
-        at = edit.span.end;
-    }
-    written.push_str(&text[at..]);
-    (written, applied)
+    now
 }
 
-fn overlap(one: &Edit, other: &Edit) -> bool {
-    one.span.start < other.span.end && other.span.start < one.span.end || one.span == other.span
+/// Returns the fixes of this text that may be applied.
+fn applicable_fixes(now: &FixedText, with_unsafe: bool) -> Vec<Fix> {
+    let fixes = now.checked.findings.iter().filter_map(|finding| finding.fix.as_ref());
+    fixes
+        .filter(|fix| with_unsafe || fix.applicability == Applicability::Safe)
+        .filter(|fix| *fix.file == *now.source.name())
+        .cloned()
+        .collect()
+}
+
+/// Applies these fixes; `None` if nothing changes or the text becomes worse.
+fn step(now: &FixedText, fixes: &[Fix], check: &mut impl FnMut(&Source) -> CheckedText) -> Option<FixedText> {
+    let (text, count) = apply_fixes(now.source.text(), fixes);
+    if count == 0 || *text == **now.source.text() {
+        return None;
+    }
+    let source = Source::new(now.source.name(), text);
+    let checked = check(&source);
+    (!is_worse(&now.checked, &checked)).then(|| FixedText {
+        source,
+        checked,
+        applied: now.applied + count,
+    })
+}
+
+fn is_worse(before: &CheckedText, after: &CheckedText) -> bool {
+    if before.is_yaml != after.is_yaml {
+        return before.is_yaml;
+    }
+    if before.is_whole != after.is_whole {
+        return before.is_whole;
+    }
+    // The messages may differ: after a corrected word, the next error of the same expression is found.
+    let errors = |of: &CheckedText| {
+        let mut counts: BTreeMap<&'static str, usize> = BTreeMap::new();
+        for finding in of.findings.iter().filter(|one| one.severity == Severity::Error) {
+            *counts.entry(finding.code.0).or_default() += 1;
+        }
+        counts
+    };
+    let known = errors(before);
+    errors(after)
+        .iter()
+        .any(|(code, count)| known.get(code).is_none_or(|known| count > known))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use proptest::prelude::*;
 
-    fn fix(edits: &[(usize, usize, &str)]) -> Fix {
-        let edit = |&(start, end, text): &(usize, usize, &str)| Edit {
-            file: "x".into(),
-            span: Span::new(start, end),
-            replacement: text.to_owned(),
+    use super::*;
+    use crate::check;
+    use crate::loader::explain::explanation;
+    use crate::loader::{codes, diagnostics, load};
+    use crate::source::Span;
+    use crate::yaml::edit::Edit;
+
+    fn check_text(source: &Source) -> CheckedText {
+        let loaded = load(source);
+        let more = loaded.ensemble.as_ref().map(check::check).unwrap_or_default();
+        let findings = [loaded.findings.clone(), more].concat();
+        CheckedText {
+            is_yaml: loaded.document.is_some(),
+            is_whole: loaded.ensemble.is_some(),
+            findings: diagnostics(source, loaded.document.as_ref(), &findings),
+        }
+    }
+
+    fn fix_all(text: &str) -> FixedText {
+        fix_text(&Source::new("x", text), true, check_text)
+    }
+
+    fn has(code: &str, checked: &CheckedText) -> bool {
+        checked.findings.iter().any(|finding| finding.code.0 == code)
+    }
+
+    fn wrong(code: crate::diagnostic::Code) -> &'static str {
+        let text = explanation(code);
+        let start = text.find("Wrong:\n\n```yaml\n").expect("an example") + "Wrong:\n\n```yaml\n".len();
+        &text[start..start + text[start..].find("```").expect("its end")]
+    }
+
+    /// The codes whose wrong example has a fix.
+    const FIXED: [&str; 24] = [
+        "E004", "E007", "E010", "E014", "E017", "E019", "E021", "E024", "E025", "E026", "E028", "E039", "E042", "E046",
+        "E061", "E071", "E086", "W012", "W034", "W036", "H010", "H011", "H012", "H020",
+    ];
+
+    #[test]
+    fn wrong_examples_with_a_fix_are_right_with_it() {
+        let mut fixed = Vec::new();
+        for (code, _) in codes::ALL {
+            let text = wrong(*code);
+            let before = check_text(&Source::new("x", text));
+            let own = before.findings.iter().filter(|finding| finding.code == *code);
+            if own.filter(|finding| finding.fix.is_some()).count() > 0 {
+                fixed.push(code.0);
+                let after = fix_all(text);
+                assert!(!has(code.0, &after.checked), "{}: {}", code.0, after.source.text());
+                let errors = after
+                    .checked
+                    .findings
+                    .iter()
+                    .filter(|one| one.severity == Severity::Error);
+                assert_eq!(errors.count(), 0, "{}: {}", code.0, after.source.text());
+            }
+        }
+        assert_eq!(fixed, FIXED);
+    }
+
+    #[test]
+    fn safe_fixes_leave_unsafe_ones() {
+        let text = "name: e\nagents:\n  - {name: writer, scrpt: x}\n  - {name: b, script: y, depends_on: [writr]}\n";
+        let safe = fix_text(&Source::new("x", text), false, check_text);
+        assert_eq!(&**safe.source.text(), text.replace("scrpt", "script"));
+        assert_eq!((safe.applied, safe.checked.findings.len()), (1, 1));
+        let all = fix_all(text);
+        assert_eq!((all.applied, all.checked.findings.len()), (2, 0));
+    }
+
+    #[test]
+    fn a_fix_that_makes_the_text_worse_is_not_applied() {
+        // The right name of the key is there already.
+        let text = "name: e\nagents:\n  - {name: b, model: ollama/x, role: a, system_prompt: b}\n";
+        let after = fix_all(text);
+        assert_eq!((&**after.source.text(), after.applied), (text, 0));
+        // Another fix is applied nevertheless.
+        let other = text.replace("agents", "default_task: 5\nagents");
+        assert_eq!(fix_all(&other).applied, 1, "{}", fix_all(&other).source.text());
+    }
+
+    #[test]
+    fn a_fix_with_more_errors_of_a_known_code_is_not_applied() {
+        let error = |text: &str, fix: Option<Fix>| Diagnostic {
+            severity: Severity::Error,
+            code: codes::UNKNOWN_AGENT,
+            message: String::new(),
+            source: Source::new("x", text),
+            span: Span::default(),
+            related: Vec::new(),
+            help: None,
+            fix,
         };
-        Fix {
+        let written = |replacement: &str| Fix {
             title: String::new(),
             applicability: Applicability::Safe,
-            edits: edits.iter().map(edit).collect(),
+            file: "x".into(),
+            edits: vec![Edit::new(Span::new(0, 1), replacement)],
+        };
+        // How many errors the text has after the fix, and whether the fix is applied then.
+        for (count, is_applied) in [(0, true), (1, true), (2, false)] {
+            let after = fix_text(&Source::new("x", "a"), false, |source| CheckedText {
+                is_yaml: true,
+                is_whole: true,
+                findings: match &**source.text() {
+                    "a" => vec![error("a", Some(written("b")))],
+                    text => (0..count).map(|_| error(text, None)).collect(),
+                },
+            });
+            assert_eq!(after.applied, usize::from(is_applied), "{count} errors");
         }
     }
 
     #[test]
-    fn edits_that_overlap_are_left_for_the_next_round() {
-        type Case = (&'static [&'static [(usize, usize, &'static str)]], &'static str, usize);
-        let cases: [Case; 7] = [
-            (&[&[(0, 1, "A")], &[(4, 5, "E")]], "AbcdE", 2),
-            (&[&[(4, 5, "E")], &[(0, 1, "A")]], "AbcdE", 2),
-            (&[&[(0, 3, "-")], &[(2, 4, "+")]], "-de", 1),
-            (&[&[(0, 3, "-")], &[(0, 3, "-")]], "-de", 1),
-            (&[&[(0, 1, "A"), (1, 2, "B")]], "ABcde", 1),
-            (&[&[(1, 2, "B")], &[(0, 1, "A"), (1, 2, "X")]], "aBcde", 1),
-            (&[&[(9, 12, "?")]], "abcde", 0),
-        ];
-        for (fixes, expected, count) in cases {
-            let fixes: Vec<Fix> = fixes.iter().map(|edits| fix(edits)).collect();
-            assert_eq!(apply("abcde", &fixes), (expected.to_owned(), count), "{fixes:?}");
+    fn a_fix_may_disclose_the_next_error_of_an_expression() {
+        let text = "name: e\nagents:\n  - {name: a, script: x}\n  - name: b\n    script: y\n    dependencies:\n      - {agent_name: a, condition: 'TRUE and outputs.a.x === null'}\n";
+        let after = fix_text(&Source::new("x", text), false, check_text);
+        let right = text
+            .replace("TRUE", "True")
+            .replace("===", "==")
+            .replace("null", "None");
+        assert_eq!((&**after.source.text(), after.applied), (&*right, 3));
+    }
+
+    /// A text with a few changes.
+    fn mutated() -> impl Strategy<Value = String> {
+        let change = (any::<prop::sample::Index>(), 0..6_u8);
+        let texts: Vec<&'static str> = codes::ALL.iter().map(|(code, _)| wrong(*code)).collect();
+        (prop::sample::select(texts), prop::collection::vec(change, 1..4)).prop_map(|(text, changes)| {
+            let mut text = text.to_owned();
+            for (index, kind) in changes {
+                let starts: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
+                let at = starts[index.index(starts.len())];
+                match kind {
+                    0 => drop(text.remove(at)),
+                    1 => text.insert(at, 'x'),
+                    2 => text.insert(at, '\''),
+                    3 => text.insert_str(at, ": "),
+                    4 => text.insert(at, '\n'),
+                    _ => {
+                        let line = text[..at].rfind('\n').map_or(0, |at| at + 1);
+                        let end = text[at..].find('\n').map_or(text.len(), |end| at + end + 1);
+                        let again = text[line..end].to_owned();
+                        text.insert_str(line, &again);
+                    }
+                }
+            }
+            text
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn fixes_never_break_a_text_and_end(text in mutated()) {
+            let before = check_text(&Source::new("x", text.as_str()));
+            let once = fix_all(&text);
+            prop_assert!(once.checked.is_yaml || !before.is_yaml);
+            prop_assert!(once.checked.is_whole || !before.is_whole);
+            let twice = fix_all(once.source.text());
+            prop_assert_eq!(twice.source.text(), once.source.text());
+            prop_assert_eq!(twice.applied, 0);
         }
-        assert_eq!(
-            apply("é", &[fix(&[(1, 2, "x")])]),
-            ("é".to_owned(), 0),
-            "inside a character"
-        );
     }
 }

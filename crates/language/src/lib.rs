@@ -8,8 +8,8 @@
 //! - [`check::check`] returns what is suspicious in an ensemble without errors.
 //! - [`plan::Plan`] is the ensemble as a graph with compiled conditions ([`condition::Condition`]).
 //! - [`shown`] makes texts of others safe to look at.
-//! - [`fix::Fix`] mends the text of a finding; [`fix::apply`] applies fixes to a text.
-//! - [`design::edit`] changes a text as an edit of its graph says.
+//! - [`yaml::edit`] edits YAML texts: [`yaml::edit::Fix`] is a fix of a finding; [`fix::fix_text`] applies all fixes of a text.
+//! - [`design::edit`] edits the graph of an ensemble in its text.
 //! - [`diagnostic::Finding`] is a problem at a route; [`diagnostic::Diagnostic`] is a problem at a position in the text.
 //!
 //! # Example
@@ -22,12 +22,13 @@ pub mod cases;
 pub mod check;
 pub mod condition;
 pub mod data;
+pub mod definition;
 pub mod design;
 pub mod diagnostic;
 pub mod ensemble;
 pub mod fix;
 pub mod loader;
-pub mod mending;
+pub mod names;
 pub mod past;
 pub mod plan;
 #[cfg(any(test, feature = "random-ensembles"))]
@@ -35,3 +36,5 @@ pub mod random_ensembles;
 pub mod shown;
 pub mod source;
 pub mod template;
+pub mod vocabulary;
+pub mod yaml;

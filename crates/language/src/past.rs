@@ -1,4 +1,6 @@
 //! The history as an execution reads it: in templates, in Rhai scripts and on the stdin of a child process.
+//!
+//! Invariant: its entries are shared with the state, never copied.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,5 +1,7 @@
 //! Texts of others, for a person to read: characters that a terminal obeys, that cannot be seen, or that change the
 //! direction of the text are spelt out.
+//!
+//! Invariant: a text that is spelt out once stays as it is when it is spelt out again.
 
 use std::borrow::Cow;
 

@@ -2,6 +2,8 @@
 //!
 //! Other modules use *routes* (`agents[2].dependencies[0].condition`). A route becomes a span of bytes, and a span a
 //! line and a column, only when a problem is shown.
+//!
+//! Invariant: a position stays a route or a byte range until a report needs a line and a column.
 
 use std::fmt;
 use std::ops::Range;

@@ -5,19 +5,8 @@
 //! *key* that does not exist yet (`context.review` before the first review) is rendered as an empty text, so that one
 //! prompt works for the first turn and all later ones. The same applies to a dependency that has no output yet.
 //!
-//! | variable | value |
-//! |---|---|
-//! | `input` | the run's input |
-//! | `inputs` | what the run was given by name |
-//! | `context` | the accumulated context |
-//! | `turn_count` | turns finished so far |
-//! | `execution` | the number of the execution of the agent, from 1 |
-//! | `<agent>` | the latest output of a dependency; it is printed as its `response` if it has one |
-//! | `dependencies` | the same by name, for names that are not identifiers: `dependencies["fact-checker"]` |
-//! | `parameters` | the agent's `config` |
-//! | `request` | `from`, `parameters`, `priority` of the request that started it; otherwise nothing |
-//! | `history` | the executions so far, the oldest first: `agent_name`, `turn_number`, `execution`, `output_data`, `success` |
-//! | `transcript` | the same as text, in labelled blocks |
+//! The variables are those of [`vocabulary::TEMPLATE_VARIABLES`], and the names of dependencies: the latest output of each, which
+//! is printed as its `response` if it has one.
 //!
 //! A part of an execution (`for_each`) also has its item, under the name that the author gives it, and `part`: `index`,
 //! `key` and `count`.
@@ -25,12 +14,18 @@
 //! An agent with one of the fixed names is available only under `dependencies`.
 //!
 //! **Invariant:** rendering copies only the texts that it prints, never the context or an output.
+//!
+//! Prompts and questions. Before a text is parsed, `template/scan.rs` reads its tokens: a template that nests too deeply is not parsed,
+//! because the library's parser would overflow the stack. `template/kept.rs` checks each value that a template assigns, so that no value
+//! contains itself. `template/typing.rs` walks over the library's syntax tree with what is known of the variables (the types of
+//! `condition`), and reports what cannot work.
 
 mod error;
 mod kept;
 mod missing;
 mod paths;
 mod scan;
+mod syntax;
 mod typing;
 mod view;
 mod watch;
@@ -48,26 +43,17 @@ use self::kept::Filtered;
 pub use self::missing::{Missed, MissingKey};
 pub use self::paths::{Path, printed};
 use self::scan::{DEPTH_LIMIT, Scan, scan};
-pub use self::typing::{Variables, filter_names, misfits};
+pub use self::syntax::{Tag, TagKind, has_marks, tags};
+pub use self::typing::{Variables, filter_words, misfits};
 pub use self::watch::{Look, watched};
 pub use crate::data::output_text;
 use crate::data::{Context, JsonMap, Request};
 use crate::past::Past;
 use crate::source::Span;
+use crate::vocabulary;
 
 /// The names that every template can use, in addition to the names of dependencies.
-pub const VARIABLES: [&str; 10] = [
-    "input",
-    "inputs",
-    "context",
-    "turn_count",
-    "execution",
-    "dependencies",
-    "parameters",
-    "request",
-    "history",
-    "transcript",
-];
+pub const VARIABLES: [&str; 10] = vocabulary::names(&vocabulary::TEMPLATE_VARIABLES);
 
 /// Those of them that tell of all executions.
 const OF_HISTORY: [&str; 2] = ["history", "transcript"];
@@ -342,23 +328,6 @@ pub fn inputs_read(text: &str) -> Vec<(String, Span)> {
     names.into_iter().map(|name| (name.clone(), place(&name))).collect()
 }
 
-/// The texts inside `{{ … }}` and `{% … %}`, in order.
-pub fn tags(text: &str) -> impl Iterator<Item = &str> {
-    let mut rest = text;
-    std::iter::from_fn(move || {
-        let (start, end) = rest
-            .find("{{")
-            .map(|at| (at, "}}"))
-            .into_iter()
-            .chain(rest.find("{%").map(|at| (at, "%}")))
-            .min()?;
-        let inside = &rest[start + 2..];
-        let length = inside.find(end).unwrap_or(inside.len());
-        rest = inside.get(length + 2..).unwrap_or_default();
-        Some(&inside[..length])
-    })
-}
-
 /// Whether the text is a template that uses any variable. The template is parsed but not kept.
 pub fn uses_variables(text: &str) -> bool {
     !variables_of(text).is_empty()
@@ -447,9 +416,12 @@ fn blocks(scope: &Scope) -> Vec<String> {
 
 /// The expression of a text that is exactly one `{{ expression }}`.
 fn only_expression(text: &str) -> Option<&str> {
-    let inside = text.trim().strip_prefix("{{")?.strip_suffix("}}")?;
+    let text = text.trim();
+    let tag = tags(text).next().filter(|tag| tag.kind == TagKind::Output)?;
+    let is_whole = tag.is_closed && tag.inside.start == 2 && tag.inside.end + 2 == text.len();
+    let inside = &text[tag.inside.start..tag.inside.end];
     let inside = inside.trim_start_matches(['-', '+']).trim_end_matches('-');
-    (!inside.contains("{{") && !inside.contains("}}") && !inside.trim().is_empty()).then_some(inside)
+    (is_whole && !inside.trim().is_empty()).then_some(inside)
 }
 
 /// Whether the text has no expression, no tag and no comment: these always begin with a brace.

@@ -1,9 +1,11 @@
 //! Help for writing ensembles: nothing here runs one.
+//!
+//! Invariant: nothing here runs an ensemble.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ensemble_core::explore::{Budget, Exploration, Inside, explore_while};
+use ensemble_explore::{Budget, Exploration, Inside, explore_while};
 use ensemble_language::diagnostic::{Diagnostic, Severity};
 use ensemble_language::ensemble::Ensemble;
 use ensemble_language::loader::schema::{SCHEMA, TEST_SCHEMA, of_config};

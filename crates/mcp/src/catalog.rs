@@ -1,4 +1,6 @@
 //! The ensembles of the served folder, each as a typed tool.
+//!
+//! Invariant: nothing outside of the folder is named, wherever links lead.
 
 use std::path::PathBuf;
 use std::sync::Arc;

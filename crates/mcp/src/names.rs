@@ -1,4 +1,6 @@
 //! Names of tools: what every client accepts, each name once.
+//!
+//! Invariant: each name is unique, and every client accepts it.
 
 use std::collections::HashSet;
 

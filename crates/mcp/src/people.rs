@@ -1,9 +1,13 @@
 //! Questions and requests for permission as forms that a client shows to a person.
+//!
+//! Invariant: a form contains no characters that control a terminal.
 
-use ensemble_core::operator::{Asked, Decision, PermissionRequest, visible};
+use ensemble_core::conversation::PermissionDecision;
+use ensemble_core::operator::{OperatorRequest, visible};
+use ensemble_core::request::{AnswerSource, RequestAnswer};
 use ensemble_core::store::RunId;
-use ensemble_runs::RunError;
 use ensemble_runs::service::RunService;
+use ensemble_runs::{RunError, RunOptions};
 use rmcp::RoleServer;
 use rmcp::model::{
     ClientCapabilities, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema, ProtocolVersion,
@@ -12,10 +16,10 @@ use rmcp::service::RequestContext;
 use serde_json::{Value, json};
 
 /// The decisions about a call, as a client names them.
-pub(crate) const DECISIONS: [(&str, Decision); 3] = [
-    ("once", Decision::Once),
-    ("always", Decision::Always),
-    ("deny", Decision::Denied),
+pub(crate) const DECISIONS: [(&str, PermissionDecision); 3] = [
+    ("once", PermissionDecision::Once),
+    ("always", PermissionDecision::Always),
+    ("deny", PermissionDecision::Denied),
 ];
 
 /// How a client lets people be asked.
@@ -27,14 +31,6 @@ pub(crate) enum Way {
     Repeated,
     /// Not at all.
     None,
-}
-
-/// Something that a person is asked.
-pub(crate) enum Wanted {
-    /// The question of an agent.
-    Answer(Asked),
-    /// A call that needs permission.
-    Permission(PermissionRequest),
 }
 
 impl Way {
@@ -54,20 +50,13 @@ impl Way {
     }
 }
 
-impl Wanted {
-    /// All that waits in a run, the oldest first.
-    pub(crate) fn all(service: &RunService, run: &RunId) -> Vec<Self> {
-        let (questions, permissions) = service.waiting(run);
-        let questions = questions.into_iter().map(Self::Answer);
-        questions.chain(permissions.into_iter().map(Self::Permission)).collect()
-    }
+/// A request as a form that a client shows to a person.
+pub(crate) struct RequestForm(pub(crate) OperatorRequest);
 
-    /// What tells it from others of the same run.
-    pub(crate) fn key(&self) -> String {
-        match self {
-            Self::Answer(asked) => format!("question:{}:{}:{}", asked.run.as_str(), asked.agent, asked.execution),
-            Self::Permission(call) => format!("call:{}:{}", call.run.as_str(), call.call),
-        }
+impl RequestForm {
+    /// The key that tells the request from others: the digest of what is shown.
+    pub(crate) fn key(&self) -> &str {
+        self.0.request().digest.as_str()
     }
 
     /// The form.
@@ -75,29 +64,34 @@ impl Wanted {
     /// # Errors
     /// The form cannot be said in the protocol.
     pub(crate) fn form(&self) -> Result<ElicitRequestParams, serde_json::Error> {
-        let (message, property, schema) = match self {
-            Self::Answer(asked) => {
+        let request = self.0.request();
+        let (message, property, schema) = match &self.0 {
+            OperatorRequest::Question(asked) => {
                 let mut schema = json!({"type": "string", "title": "Answer"});
-                if !asked.question.choices.is_empty() {
-                    schema["enum"] = json!(asked.question.choices);
+                if !request.question.choices.is_empty() {
+                    schema["enum"] = json!(request.question.choices);
                 }
                 if let Some(default) = &asked.default {
                     schema["default"] = json!(default);
                 }
                 let refused = asked.refused.as_ref().map(|why| format!("{}\n", spelt(why)));
-                let prompt = spelt(asked.question.prompt.trim());
+                let prompt = spelt(request.question.prompt.trim());
                 (
-                    format!("{}{} asks: {prompt}", refused.unwrap_or_default(), asked.agent),
+                    format!(
+                        "{}{} asks: {prompt}",
+                        refused.unwrap_or_default(),
+                        spelt(&request.address.to_string())
+                    ),
                     "answer",
                     schema,
                 )
             }
-            Self::Permission(call) => {
+            OperatorRequest::Permission(call) => {
                 let words = DECISIONS.map(|(word, _)| word);
                 let arguments = visible(&json!(call.arguments).to_string()).to_string();
                 let message = format!(
                     "May {} call the tool {} with {arguments}?",
-                    call.agent,
+                    spelt(&request.address.to_string()),
                     spelt(&call.tool)
                 );
                 (
@@ -130,22 +124,29 @@ impl Wanted {
                 .and_then(|content| content.get(key))
                 .and_then(Value::as_str)
         };
-        match self {
-            Self::Answer(asked) => {
-                let answer = said("answer").or(asked.default.as_deref()).unwrap_or_default();
-                service.answer(run, &asked.agent, answer).await?;
+        let answer = match &self.0 {
+            OperatorRequest::Question(asked) => RequestAnswer::Text(
+                said("answer")
+                    .or(asked.default.as_deref())
+                    .unwrap_or_default()
+                    .to_owned(),
+            ),
+            OperatorRequest::Permission(_) => {
+                let decision = said("decision").and_then(decision);
+                RequestAnswer::Permission(decision.unwrap_or(PermissionDecision::Denied))
             }
-            Self::Permission(call) => {
-                let decision = said("decision").and_then(decision).unwrap_or(Decision::Denied);
-                service.permit(run, &call.call, decision).await?;
-            }
-        }
+        };
+        let request = self.0.request();
+        let shown = (&request.address, &request.digest);
+        service
+            .answer(run, shown, answer, AnswerSource::Mcp, RunOptions::default())
+            .await?;
         Ok(true)
     }
 }
 
 /// The decision with this name.
-pub(crate) fn decision(word: &str) -> Option<Decision> {
+pub(crate) fn decision(word: &str) -> Option<PermissionDecision> {
     let known = DECISIONS
         .iter()
         .find(|(known, _)| known.eq_ignore_ascii_case(word.trim()));

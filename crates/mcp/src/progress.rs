@@ -1,4 +1,6 @@
 //! What happens in a run, as progress for a client that wants to know.
+//!
+//! Invariant: a client that does not read them holds up no run.
 
 use std::time::Duration;
 

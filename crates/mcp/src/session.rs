@@ -1,4 +1,6 @@
 //! One client: its calls of tools, as calls of the run service.
+//!
+//! Invariant: only an explicit cancellation stops a run; a lost client does not.
 
 mod attending;
 mod finding;

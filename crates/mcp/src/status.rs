@@ -1,9 +1,12 @@
 //! What a client is told of a run: one document, the same for a call, a wait and a look.
+//!
+//! Invariant: it matches the schema that the tools tell.
 
 use ensemble_core::conversation::{CompletionReason, Event};
-use ensemble_core::operator::{Asked, PermissionRequest};
+use ensemble_core::operator::OperatorRequest;
+use ensemble_core::request::PendingRequest;
 use ensemble_core::store::RunId;
-use ensemble_history::{OpenQuestion, RunState, RunSummary};
+use ensemble_history::{RunState, RunSummary};
 use ensemble_runs::service::RunService;
 use ensemble_runs::{RecordedRun, RunError};
 use serde_json::{Map, Value, json};
@@ -29,8 +32,11 @@ pub(crate) fn document_schema(result: Value) -> Map<String, Value> {
             "turns": {"type": "integer", "description": "The number of turns."},
             "executions": {"type": "integer", "description": "The executions of agents that have ended."},
             "started_at": {"type": "string"},
-            "questions": {"type": "array", "description": "What agents ask a person.", "items": {"type": "object"}},
-            "permissions": {"type": "array", "description": "Calls of tools that a person shall allow or deny.", "items": {"type": "object"}},
+            "requests": {
+                "type": "array",
+                "description": "The questions of agents, and the calls of tools that need `permission`, in the order of the file.",
+                "items": {"type": "object"},
+            },
             "next": {"type": "string", "description": "What to call next."},
         },
         "required": ["run", "ensemble", "status"],
@@ -52,28 +58,25 @@ pub(crate) struct Told {
 /// There is no such run, or it cannot be read.
 pub(crate) async fn told(service: &RunService, id: &RunId) -> Result<Told, RunError> {
     // Before the log is read: what is asked now is open in any case.
-    let (asked, permissions) = service.waiting(id);
+    let open = service.open_requests(id);
+    let is_driven = service.is_driven_here(id);
     let summary = service.summary(id).await?;
     let mut document = brief(&summary);
-    let questions: Vec<Value> = match asked.is_empty() {
-        false => asked.iter().map(question).collect(),
-        true if !service.is_driven_here(id) => summary.questions.iter().map(recorded).collect(),
-        true => Vec::new(),
+    let requests: Vec<Value> = match is_driven {
+        true => open.iter().map(open_request).collect(),
+        false => summary.questions.iter().map(pending_request).collect(),
     };
     // Asked or answered while the log was read.
     if service.is_driven_here(id) {
-        let is_waiting = !questions.is_empty() || !permissions.is_empty();
-        document["status"] = json!(if is_waiting {
-            RunState::Waiting
-        } else {
+        let state = if requests.is_empty() {
             RunState::Running
-        });
+        } else {
+            RunState::Waiting
+        };
+        document["status"] = json!(state);
     }
-    if !questions.is_empty() {
-        document["questions"] = json!(questions);
-    }
-    if !permissions.is_empty() {
-        document["permissions"] = permissions.iter().map(permission).collect();
+    if !requests.is_empty() {
+        document["requests"] = json!(requests);
     }
     let mut is_error = false;
     if let RunState::Ended(outcome) = summary.state {
@@ -133,42 +136,26 @@ fn error(recorded: &RecordedRun) -> Option<String> {
     })
 }
 
-fn question(asked: &Asked) -> Value {
-    let mut told = json!({
-        "agent": asked.agent,
-        "execution": asked.execution,
-        "prompt": asked.question.prompt,
-        "choices": asked.question.choices,
-    });
-    if let Some(default) = &asked.default {
-        told["default"] = json!(default);
+/// An open request of a run that this process drives.
+fn open_request(open: &OperatorRequest) -> Value {
+    let mut document = pending_request(open.request());
+    match open {
+        OperatorRequest::Question(asked) => {
+            if let Some(default) = &asked.default {
+                document["default"] = json!(default);
+            }
+            if let Some(refused) = &asked.refused {
+                document["refused"] = json!(refused);
+            }
+        }
+        OperatorRequest::Permission(requested) => document["call"] = json!(requested.call),
     }
-    if let Some(refused) = &asked.refused {
-        told["refused"] = json!(refused);
-    }
-    told
+    document
 }
 
-fn recorded(open: &OpenQuestion) -> Value {
-    let mut told = json!({
-        "agent": open.agent,
-        "execution": open.execution,
-        "prompt": open.question.prompt,
-        "choices": open.question.choices,
-    });
-    if let Some(permission) = &open.question.permission {
-        told["permission"] = json!(permission);
-    }
-    told
-}
-
-fn permission(requested: &PermissionRequest) -> Value {
-    json!({
-        "call": requested.call,
-        "agent": requested.agent,
-        "tool": requested.tool,
-        "arguments": requested.arguments,
-    })
+/// A request, as every client gets it.
+fn pending_request(request: &PendingRequest) -> Value {
+    json!(request)
 }
 
 fn next(id: &RunId, status: &str) -> Option<String> {
@@ -178,7 +165,7 @@ fn next(id: &RunId, status: &str) -> Option<String> {
         "interrupted" => Some(format!("call await_run with {run}, which goes on with the run")),
         "waiting" => Some(format!(
             "ask the user, then call answer_run with {}",
-            json!({"run": id, "answer": "…"})
+            json!({"run": id, "address": "…", "digest": "…", "answer": "…"})
         )),
         "cancelled" | "timeout" => Some(format!("call resume_run with {run} to go on with the run")),
         _ => None,

@@ -1,4 +1,6 @@
 //! The tools that every folder has: runs that are under way, and help for writing ensembles.
+//!
+//! Invariant: no ensemble has the name of such a tool.
 
 use std::sync::Arc;
 
@@ -93,11 +95,11 @@ fn defined(name: &str) -> (&'static str, Value, Value, Effect) {
             json!({
                 "run": run,
                 "answer": {"type": "string", "description": "The answer; one of the choices if there are any."},
-                "agent": {"type": "string", "description": "The agent that asks, if several do."},
-                "call": {"type": "string", "description": "The id of the call that needs permission, if several do."},
+                "address": {"type": "string", "description": "The `address` of the request, from run_status."},
+                "digest": {"type": "string", "description": "The `digest` of the request, from run_status. The answer is only for what was shown."},
                 "wait_seconds": seconds,
             }),
-            json!(["run", "answer"]),
+            json!(["run", "address", "digest", "answer"]),
             Effect::Changes,
         ),
         "cancel_run" => (

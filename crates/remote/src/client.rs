@@ -1,4 +1,6 @@
 //! The client of the engine, over its HTTP interface.
+//!
+//! Invariant: starting a run twice starts it once, so a request that a lost node did not answer is sent again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -152,7 +154,7 @@ impl Remote {
         if !matches!(parsed.scheme(), "http" | "https") {
             return Err(wrong("it begins with http:// or https://".to_owned()));
         }
-        let http = ensemble_agents::model::http_client().map_err(wrong)?;
+        let http = ensemble_models::http_client().map_err(wrong)?;
         Ok(Self {
             url: url.trim_end_matches('/').to_owned(),
             http,

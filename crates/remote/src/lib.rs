@@ -5,9 +5,7 @@
 //!
 //! The other side is the crate `ensemble-restate`.
 
-mod asking;
 mod client;
 pub mod protocol;
 
-pub use asking::Asker;
 pub use client::{Remote, RemoteError};

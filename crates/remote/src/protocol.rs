@@ -1,19 +1,22 @@
 //! What is sent. Everything is JSON; records are lines of a journal.
+//!
+//! Invariant: a run that is copied from the engine has the records that its workflow folded.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use ensemble_core::conversation::{CompletionReason, Record, RunStarted};
-use ensemble_core::operator::Decision;
+use ensemble_core::conversation::PermissionDecision;
+use ensemble_core::request::RequestDigest;
 use ensemble_core::records::{LineError, decode, encode};
 use ensemble_core::store::RunId;
+use ensemble_runs::Answers;
 use ensemble_history::{RunState, RunSummary};
 use ensemble_language::data::Usage;
 use ensemble_runs::Ready;
 use ensemble_runs::batch::GivenToRun;
 use ensemble_runs::steps::InnerRun;
-use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -37,9 +40,9 @@ pub struct StartRun {
     pub ensemble: Arc<str>,
     /// The file of its ensemble, relative to the folder that workers serve.
     pub file: String,
-    /// Answers by agent; a list is by execution.
-    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
-    pub answers: IndexMap<String, Value>,
+    /// Answers that were given with the run.
+    #[serde(default)]
+    pub answers: Answers,
     /// Tools that may be called without asking.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed_tools: Vec<String>,
@@ -91,7 +94,9 @@ pub struct Decided {
     /// All arguments of the call.
     pub arguments: Map<String, Value>,
     /// Whether it may be made.
-    pub decision: Decision,
+    pub decision: PermissionDecision,
+    /// The digest of the request that was shown.
+    pub digest: RequestDigest,
 }
 
 /// A run of an inner ensemble that has ended, or waits for an answer.
@@ -187,7 +192,9 @@ pub struct Answer {
     pub answer: Value,
     /// If the question was whether a tool may be called: the decision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub decision: Option<Decision>,
+    pub decision: Option<PermissionDecision>,
+    /// The digest of the request that was shown. The answer is for this request only.
+    pub digest: RequestDigest,
     /// When it was given.
     pub at: DateTime<Utc>,
 }
@@ -248,13 +255,12 @@ impl StartRun {
             let (file, root) = (&started.ensemble_file, &started.project_root);
             format!("{file} is not in the project {root}, whose root workers serve")
         })?;
-        let answers = given.answers.given();
         Ok(Self {
             at,
             ensemble: ready.prepared().source.text().clone(),
             file,
             started,
-            answers: answers.map(|(agent, answer)| (agent.to_owned(), answer)).collect(),
+            answers: given.answers.clone(),
             allowed_tools: given.allowed_tools.clone(),
             denied_tools: given.denied_tools.clone(),
             inside: None,

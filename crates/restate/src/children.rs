@@ -1,4 +1,6 @@
 //! The runs of an agent's inner ensemble, which are workflows of their own.
+//!
+//! Invariant: an execution that needs such runs returns without records, and is performed again with the records of those that have ended.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -37,6 +39,13 @@ struct Heard {
     late: Option<Duration>,
 }
 
+/// The index of the part in the name of an inner run, such as `each-1.2-1`; 0 if the run is of no part.
+fn part_index(name: &str) -> u32 {
+    let execution = name.rsplitn(3, '-').nth(1);
+    let part = execution.and_then(|execution| execution.split_once('.'));
+    part.and_then(|(_, index)| index.parse().ok()).unwrap_or(0)
+}
+
 impl Children {
     /// The runs of this agent's execution that have ended, and those that are wanted. `begun`: the names of those that an attempt has
     /// begun which did not end.
@@ -59,7 +68,11 @@ impl Children {
     /// The run whose question the execution asks, after it has asked.
     pub fn asking(&self) -> Option<String> {
         let heard = self.heard();
-        let first = heard.iter().find(|heard| heard.waits);
+        // The first request of the execution is that of its first part.
+        let first = heard
+            .iter()
+            .filter(|heard| heard.waits)
+            .min_by_key(|heard| part_index(&heard.name));
         first.map(|heard| heard.name.clone())
     }
 

@@ -1,66 +1,75 @@
-//! The operator of an execution that goes on with the decision about a call.
+//! The operator of an execution that continues with the decision about a call.
 
 use std::sync::{Mutex, PoisonError};
 
-use ensemble_core::operator::{Answer, Asked, Decision, Operator, PermissionRequest};
+use ensemble_core::operator::{Answer, Operator, PermissionAnswer, PermissionRequest, QuestionRequest};
+use ensemble_core::request::AnswerSource;
 use ensemble_core::runner::BoxFuture;
 use ensemble_remote::protocol::Decided;
 
-/// Decides about one call as somebody has decided; about all others nobody decides here.
+/// Decides about the call that was shown. Nobody decides about other calls.
 pub struct Deciding(Mutex<Option<Decided>>);
 
 impl Deciding {
-    /// With this decision.
+    /// Creates the operator with this decision.
     pub fn new(decided: Decided) -> Self {
         Self(Mutex::new(Some(decided)))
     }
 }
 
 impl Operator for Deciding {
-    fn ask(&self, _asked: Asked) -> BoxFuture<'_, Answer> {
+    fn ask(&self, _asked: QuestionRequest) -> BoxFuture<'_, Answer> {
         Box::pin(async { Answer::Nobody })
     }
 
-    fn permit(&self, requested: PermissionRequest) -> BoxFuture<'_, Decision> {
+    fn permit(&self, requested: PermissionRequest) -> BoxFuture<'_, PermissionAnswer> {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // What was shown to whoever decided, and no other call, also of the same tool.
-        let is_meant =
-            |decided: &mut Decided| decided.tool == requested.tool && decided.arguments == requested.arguments;
-        let decision = open.take_if(is_meant).map(|decided| decided.decision);
-        Box::pin(async move { decision.unwrap_or(Decision::Nobody) })
+        let is_shown = |decided: &mut Decided| decided.digest == requested.request.digest;
+        let decided = open.take_if(is_shown);
+        let answer = decided.map_or(PermissionAnswer::Nobody, |decided| {
+            PermissionAnswer::decided(decided.decision, AnswerSource::Terminal)
+        });
+        Box::pin(std::future::ready(answer))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use ensemble_core::conversation::PermissionDecision;
+    use ensemble_core::request::PendingRequest;
+    use ensemble_core::runner::Execution;
     use ensemble_core::store::RunId;
     use ensemble_language::data::JsonMap;
     use serde_json::json;
 
     use super::*;
 
-    fn arguments(n: u32) -> JsonMap {
-        json!({"n": n}).as_object().cloned().unwrap_or_default()
+    fn requested(call: &str, n: u32) -> PermissionRequest {
+        let arguments: JsonMap = json!({"n": n}).as_object().cloned().unwrap_or_default();
+        let execution = Execution::first("a", 1);
+        let origin = execution.origin.with_call("write".into(), 1, 0);
+        PermissionRequest {
+            run: RunId::new("r"),
+            request: PendingRequest::for_permission(&execution, origin, call, "write", &arguments),
+            call: call.into(),
+            tool: "write".into(),
+            arguments,
+        }
     }
 
     #[tokio::test]
     async fn a_decision_is_for_one_call_that_was_shown() {
+        let shown = requested("c", 1);
         let deciding = Deciding::new(Decided {
-            tool: "write".into(),
-            arguments: arguments(1),
-            decision: Decision::Once,
+            tool: shown.tool.clone(),
+            arguments: shown.arguments.clone(),
+            decision: PermissionDecision::Once,
+            digest: shown.request.digest.clone(),
         });
-        let asked = |tool: &str, n| PermissionRequest {
-            run: RunId::new("r"),
-            agent: "a".into(),
-            execution: 1,
-            call: "c".into(),
-            tool: tool.into(),
-            arguments: arguments(n),
-        };
-        assert_eq!(deciding.permit(asked("write", 2)).await, Decision::Nobody);
-        assert_eq!(deciding.permit(asked("read", 1)).await, Decision::Nobody);
-        assert_eq!(deciding.permit(asked("write", 1)).await, Decision::Once);
-        assert_eq!(deciding.permit(asked("write", 1)).await, Decision::Nobody);
+        let once = PermissionAnswer::decided(PermissionDecision::Once, AnswerSource::Terminal);
+        assert_eq!(deciding.permit(requested("c", 2)).await, PermissionAnswer::Nobody);
+        assert_eq!(deciding.permit(requested("d", 1)).await, PermissionAnswer::Nobody);
+        assert_eq!(deciding.permit(shown.clone()).await, once);
+        assert_eq!(deciding.permit(shown).await, PermissionAnswer::Nobody);
     }
 }

@@ -1,4 +1,6 @@
 //! An execution of an agent, as a durable call.
+//!
+//! Invariant: what a call returned is in the engine's journal before the run goes on.
 
 use ensemble_remote::protocol::{Done, Work};
 use restate_sdk::prelude::*;

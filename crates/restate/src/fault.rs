@@ -1,6 +1,8 @@
 //! Faults on purpose: a worker holds an answer back, so that a test forces what is a matter of luck otherwise.
 //!
 //! Builds for tests only: elsewhere no worker does, and none reads the environment for it.
+//!
+//! Invariant: a build without debug assertions does not read the environment for it.
 
 /// Holds back that an execution waits for runs, as long as the file is there that `ENSEMBLE_FAULT_HELD` names. A file beside it says
 /// that it is held.

@@ -1,4 +1,6 @@
 //! The ids of runs, by day.
+//!
+//! Invariant: it is a help for listing; no run needs it.
 
 use restate_sdk::prelude::*;
 

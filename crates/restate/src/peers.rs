@@ -1,4 +1,7 @@
 //! The other workers: who performs an execution, and what it came to.
+//!
+//! Invariant: an execution is begun by the worker whose claim is in the journal of its call, and by another one only when that worker is
+//! lost.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,7 +55,7 @@ impl Peers {
             worker: worker.into(),
             address: address.map(|address| address.trim_end_matches('/').into()),
         };
-        let http = ensemble_agents::model::http_client()?;
+        let http = ensemble_models::http_client()?;
         Ok(Self { own, http })
     }
 

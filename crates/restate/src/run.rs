@@ -3,6 +3,8 @@
 //! The workflow asks the resolver for the next step, as the loop on one machine does, and gives each execution of a turn to
 //! a worker. It awaits only what the engine's journal can answer: calls, the timer, answers, and cancellation. Its records
 //! stand in the engine's state, one entry for what is committed at once, so they can be read while it runs.
+//!
+//! Invariant: it awaits only what the engine's journal can answer, and reads no clock.
 
 mod inside;
 mod log;
@@ -461,6 +463,7 @@ impl<'a> Drive<'a> {
             exchange: Vec::new(),
             reused: false,
             sandboxes: Vec::new().into(),
+            answer: None,
         })
     }
 }

@@ -1,4 +1,6 @@
 //! Offers the services to the engine over HTTP/2.
+//!
+//! Invariant: a worker keeps nothing that its end loses.
 
 use std::convert::Infallible;
 use std::future::Future;

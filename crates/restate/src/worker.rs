@@ -1,4 +1,6 @@
 //! What a worker does outside of the engine: it prepares ensembles, and performs executions.
+//!
+//! Invariant: a call that the engine repeats takes up the execution that goes on.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -75,6 +77,17 @@ struct Known {
     start: Arc<StartRun>,
     prepared: Arc<Prepared>,
     state: ConversationState,
+    /// The answers of the records so far.
+    used_answers: Vec<AnswerRecord>,
+}
+
+impl Known {
+    fn apply(&mut self, record: &Record) {
+        self.state.apply(record);
+        if let Event::ExecutionFinished(finished) = &record.event {
+            self.used_answers.extend(finished.answer.as_deref().cloned());
+        }
+    }
 }
 
 /// The end of an execution.
@@ -228,9 +241,8 @@ impl Worker {
             denied_tools: known.start.denied_tools.clone(),
             ..RunOptions::default()
         };
-        for (agent, answer) in &known.start.answers {
-            options.answers.insert(agent, answer.clone());
-        }
+        options.answers = known.start.answers.clone();
+        known.used_answers.iter().for_each(|used| options.answers.remove_used(used));
         if let Some(answer) = &work.answer {
             options.answers.insert(&*work.agent, answer.clone());
         }
@@ -345,6 +357,7 @@ impl Worker {
                 let prepared = self.prepare(&start)?;
                 Known {
                     state: ConversationState::new(prepared.plan.clone()),
+                    used_answers: Vec::new(),
                     start: Arc::new(start),
                     prepared,
                 }
@@ -354,7 +367,7 @@ impl Worker {
         let is_begin = |event: &Event| matches!(event, Event::TurnStarted(_));
         let open = records.iter().rposition(|record| is_begin(&record.event));
         for record in records.drain(..open.unwrap_or(0)) {
-            known.state.apply(&record);
+            known.apply(&record);
         }
         self.keep(&work.run, &known);
         let mut state = known.state.clone();

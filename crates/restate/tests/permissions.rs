@@ -14,7 +14,9 @@ use std::sync::{Arc, Mutex};
 
 use chrono::Utc;
 use ensemble_core::conversation::{CompletionReason, Event, Record};
-use ensemble_core::operator::{Answer as Said, Asked, Decision, Operator, PermissionRequest};
+use ensemble_core::conversation::PermissionDecision;
+use ensemble_core::operator::{Answer as Said, Operator, PermissionAnswer, PermissionRequest, QuestionRequest};
+use ensemble_core::request::AnswerSource;
 use ensemble_core::runner::BoxFuture;
 use ensemble_remote::protocol::Answer;
 use serde_json::{Value, json};
@@ -65,16 +67,16 @@ fn written(engine: &Engine) -> Vec<u64> {
 }
 
 /// Decides one after the other.
-struct Scripted(Mutex<Vec<Decision>>);
+struct Scripted(Mutex<Vec<PermissionDecision>>);
 
 impl Operator for Scripted {
-    fn ask(&self, _asked: Asked) -> BoxFuture<'_, Said> {
+    fn ask(&self, _asked: QuestionRequest) -> BoxFuture<'_, Said> {
         Box::pin(async { Said::Nobody })
     }
 
-    fn permit(&self, _requested: PermissionRequest) -> BoxFuture<'_, Decision> {
+    fn permit(&self, _requested: PermissionRequest) -> BoxFuture<'_, PermissionAnswer> {
         let decision = self.0.lock().expect("nobody panics").remove(0);
-        Box::pin(async move { decision })
+        Box::pin(async move { PermissionAnswer::decided(decision, AnswerSource::Terminal) })
     }
 }
 
@@ -94,11 +96,15 @@ async fn decisions() {
     };
     let wanted = |records: &[Record]| {
         let state = folded(&plan, records);
-        let question = state.open_questions().next().expect("a question");
-        question.permission.expect("it is about a call").arguments["n"].as_u64()
+        let request = state.pending_requests().next().expect("a question").clone();
+        request.question.permission.expect("it is about a call").arguments["n"].as_u64()
     };
-    let answer = async |asked: u64, answer: Value, decision: Option<Decision>| {
+    let answer = async |records: &[Record], answer: Value, decision: Option<PermissionDecision>| {
+        let state = folded(&plan, records);
+        let request = state.pending_requests().next().expect("a question");
+        let asked = records.len() as u64;
         let answer = Answer {
+            digest: request.digest.clone(),
             agent: "a".to_owned(),
             execution: 1,
             asked,
@@ -115,23 +121,23 @@ async fn decisions() {
     engine.kill_worker();
     engine.start_worker();
     // A text is no decision, whatever it says.
-    answer(first.len() as u64, json!("yes"), None).await;
+    answer(&first, json!("yes"), None).await;
     let again = stopped(first.len()).await;
     assert_eq!((wanted(&again), written(&engine)), (Some(1), vec![]));
 
-    answer(again.len() as u64, Value::Null, Some(Decision::Once)).await;
+    answer(&again, Value::Null, Some(PermissionDecision::Once)).await;
     let second = stopped(again.len()).await;
     // The same call as the first, which was permitted once.
     assert_eq!((wanted(&second), written(&engine)), (Some(1), vec![1]));
     // An answer to the question before is none to this one, and a text brings no earlier decision back.
-    answer(again.len() as u64, Value::Null, Some(Decision::Always)).await;
-    answer(second.len() as u64, json!("yes"), None).await;
+    answer(&again, Value::Null, Some(PermissionDecision::Always)).await;
+    answer(&second, json!("yes"), None).await;
     let text = stopped(second.len()).await;
     assert_eq!((wanted(&text), written(&engine)), (Some(1), vec![1]));
-    answer(text.len() as u64, Value::Null, Some(Decision::Denied)).await;
+    answer(&text, Value::Null, Some(PermissionDecision::Denied)).await;
     let third = stopped(text.len()).await;
     assert_eq!((wanted(&third), written(&engine)), (Some(2), vec![1]));
-    answer(third.len() as u64, Value::Null, Some(Decision::Always)).await;
+    answer(&third, Value::Null, Some(PermissionDecision::Always)).await;
     let records = stopped(third.len()).await;
     let state = folded(&plan, &records);
     assert_eq!(
@@ -140,7 +146,7 @@ async fn decisions() {
     );
     assert_eq!(written(&engine), [1, 2, 3]);
 
-    let decisions = vec![Decision::Once, Decision::Denied, Decision::Always];
+    let decisions = vec![PermissionDecision::Once, PermissionDecision::Denied, PermissionDecision::Always];
     let runs = engine.runs().asking(Arc::new(Scripted(Mutex::new(decisions))));
     assert_eq!(
         without_attempts(told(&state, &records)),

@@ -14,10 +14,10 @@ use std::sync::Arc;
 
 use chrono::Utc;
 use ensemble_core::conversation::{CompletionReason, Event, Record};
-use ensemble_core::operator::Decision;
+use ensemble_core::conversation::PermissionDecision;
+use ensemble_core::request::PendingRequest;
 use ensemble_core::store::{MemoryStore, RunId, StoredRun};
 use ensemble_language::plan::Plan;
-use ensemble_remote::Asker;
 use ensemble_remote::protocol::Answer;
 use ensemble_runs::{EnsembleRef, RunOptions, Runs};
 use serde_json::{Value, json};
@@ -131,28 +131,25 @@ fn reason(plan: &Arc<Plan>, records: &[Record]) -> Option<CompletionReason> {
     folded(plan, records).ended().map(|ended| ended.completion_reason)
 }
 
-/// Who asks what the first open question of a run is.
-async fn asker(id: &str, plan: &Arc<Plan>, records: &[Record]) -> (Asker, String) {
+/// The first pending request of a run.
+fn pending(plan: &Arc<Plan>, records: &[Record]) -> PendingRequest {
     let state = folded(plan, records);
-    let question = state.open_questions().next().expect("a question");
-    let slots = &state.open_turn().expect("an open turn").slots;
-    let slot = slots.iter().find(|slot| slot.start.agent.starts_with(['g', 'e']));
-    let start = &slot.expect("the agent that asks").start;
-    let asker = remote()
-        .asker(&RunId::new(id), &start.agent, start.execution)
-        .await
-        .expect("somebody asks");
-    assert_eq!(question.asked_by.as_ref(), Some(&asker.agent));
-    (asker, question.prompt)
+    state.pending_requests().next().expect("a question").clone()
 }
 
-async fn answer(id: &str, agent: &str, asked: usize, answer: Value, decision: Option<Decision>) {
+/// Answers the latest recorded request of a run.
+async fn answer(id: &str, agent: &str, records: &[Record], answer: Value, decision: Option<PermissionDecision>) {
+    let digest = records.iter().rev().find_map(|record| match &record.event {
+        Event::InputRequested(requested) if *requested.agent == *agent => Some(requested.digest.clone()),
+        _ => None,
+    });
     let answer = Answer {
         agent: agent.to_owned(),
         execution: 1,
-        asked: asked as u64,
+        asked: records.len() as u64,
         answer,
         decision,
+        digest: digest.expect("a request"),
         at: Utc::now(),
     };
     remote().answer(id, &answer).await.expect("it is taken");
@@ -206,23 +203,21 @@ async fn asked_inside() {
     };
     assert_eq!(fetched().await, nested(local.clone(), &runs).await);
     // Who asks is known by its path.
-    let (asker_inside, prompt) = asker(id, &plan, &waits).await;
+    let request = pending(&plan, &waits);
     let place = format!("{id}/sub/gate-1-1/sub/inner-1-1");
-    assert_eq!(
-        (asker_inside.run.as_str(), &*asker_inside.agent, asker_inside.execution),
-        (&*place, "person", 1)
-    );
-    assert_eq!(prompt, "How many?");
+    assert_eq!((&*request.agent, request.execution), ("person", 1));
+    assert_eq!(request.address.to_string(), "gate.inner.person");
+    assert_eq!(request.question.prompt, "How many?");
     // It is a workflow, which no worker keeps.
     assert!(!remote().records(&place, 0).await.expect("its records").lines.is_empty());
     engine.kill_worker();
     engine.start_worker();
 
     // A decision is no answer to a question.
-    answer(id, "gate", waits.len(), Value::Null, Some(Decision::Once)).await;
+    answer(id, "gate", &waits, Value::Null, Some(PermissionDecision::Once)).await;
     let again = stopped(id, waits.len()).await;
     assert_eq!(reason(&plan, &again), Some(CompletionReason::WaitingForInput));
-    answer(id, "gate", again.len(), json!("21"), None).await;
+    answer(id, "gate", &again, json!("21"), None).await;
     let there = stopped(id, again.len()).await;
     assert_eq!(reason(&plan, &there), Some(CompletionReason::Completed));
     assert_eq!(
@@ -238,7 +233,7 @@ async fn asked_inside() {
     let id = "abbb-20261123-080000000";
     let plan = start(&engine, "outer.yaml", id).await;
     let waits = stopped(id, 0).await;
-    answer(id, "gate", waits.len(), json!("21"), None).await;
+    answer(id, "gate", &waits, json!("21"), None).await;
     let there = stopped(id, waits.len()).await;
     let local = here(&runs, "outer.yaml").await;
     resumed(&runs, &local, "21").await;
@@ -259,11 +254,10 @@ async fn asked_inside() {
     let mut records = stopped(id, 0).await;
     for n in 1..=3 {
         assert_eq!(reason(&plan, &records), Some(CompletionReason::WaitingForInput));
-        let (asker, prompt) = asker(id, &plan, &records).await;
-        let place = format!("{id}/sub/each-1.{}-", n - 1);
-        assert!(asker.run.as_str().starts_with(&place), "{asker:?}");
-        assert_eq!(prompt, format!("How many of {n}?"));
-        answer(id, "each", records.len(), json!(format!("{n}0")), None).await;
+        let request = pending(&plan, &records);
+        assert!(request.address.to_string().starts_with("each["), "{request:?}");
+        assert_eq!(request.question.prompt, format!("How many of {n}?"));
+        answer(id, "each", &records, json!(format!("{n}0")), None).await;
         records = stopped(id, records.len()).await;
     }
     let state = folded(&plan, &records);
@@ -317,19 +311,15 @@ async fn asked_inside() {
     let id = "cccc-20261123-080000000";
     let plan = start(&engine, "calls.yaml", id).await;
     let first = stopped(id, 0).await;
-    let (asker, _) = asker(id, &plan, &first).await;
-    assert_eq!(
-        (asker.run.as_str(), &*asker.agent),
-        (&*format!("{id}/sub/gate-1-1"), "a")
-    );
+    assert!(pending(&plan, &first).address.to_string().starts_with("gate.a/"));
     assert_eq!(called(), 0);
-    answer(id, "gate", first.len(), Value::Null, Some(Decision::Once)).await;
+    answer(id, "gate", &first, Value::Null, Some(PermissionDecision::Once)).await;
     let second = stopped(id, first.len()).await;
     assert_eq!(
         (reason(&plan, &second), called()),
         (Some(CompletionReason::WaitingForInput), 1)
     );
-    answer(id, "gate", second.len(), Value::Null, Some(Decision::Denied)).await;
+    answer(id, "gate", &second, Value::Null, Some(PermissionDecision::Denied)).await;
     let end = stopped(id, second.len()).await;
     assert_eq!((reason(&plan, &end), called()), (Some(CompletionReason::Completed), 1));
 }
@@ -359,9 +349,8 @@ async fn cut_short_inside() {
     // It asks again.
     let waits = stopped(id, cut.len()).await;
     assert_eq!(reason(&plan, &waits), Some(CompletionReason::WaitingForInput));
-    let (asker, _) = asker(id, &plan, &waits).await;
-    assert_eq!(asker.run.as_str(), inside);
-    answer(id, "gate", waits.len(), json!("4"), None).await;
+    assert!(pending(&plan, &waits).address.to_string().starts_with("gate."));
+    answer(id, "gate", &waits, json!("4"), None).await;
     let end = stopped(id, waits.len()).await;
     assert_eq!(reason(&plan, &end), Some(CompletionReason::Completed));
     assert_eq!(json!(**folded(&plan, &end).context())["gate"]["twice"]["n"], json!(8));

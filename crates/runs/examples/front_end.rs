@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use ensemble_core::conversation::{Canceller, CompletionReason, Event};
 use ensemble_core::store::MemoryStore;
+use ensemble_core::request::{AnswerSource, RequestAnswer};
 use ensemble_runs::{EnsembleRef, Host, Piece, Project, RunError, RunEventKind, RunOptions, Runs};
 
 const GATE: &str = r#"
@@ -40,9 +41,11 @@ pub(crate) async fn front_end() -> Result<Vec<String>, RunError> {
                     shown.push(format!("  {}: {text}", live.agent));
                 }
             }
-            RunEventKind::Asked(asked) => {
-                shown.push(format!("  {} asks: {}", asked.agent, asked.question.prompt));
-                run.answer(&asked.agent, "yes").await?;
+            RunEventKind::QuestionAsked(asked) => {
+                let request = asked.request;
+                shown.push(format!("  {} asks: {}", request.address, request.question.prompt));
+                let answer = RequestAnswer::Text("yes".to_owned());
+                run.answer(&request, answer, AnswerSource::Option).await?;
             }
             RunEventKind::PermissionRequested(call) => shown.push(format!("  may it call {}?", call.tool)),
         }
@@ -55,7 +58,7 @@ pub(crate) async fn front_end() -> Result<Vec<String>, RunError> {
         .await?;
     let mut events = run.events();
     while let Some(event) = events.next().await? {
-        if let RunEventKind::Asked(_) = event.kind {
+        if let RunEventKind::QuestionAsked(_) = event.kind {
             run.cancel(Canceller::Client("the front end".into()));
             break;
         }

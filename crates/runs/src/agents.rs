@@ -1,4 +1,6 @@
 //! One runner for each agent: here every kind gets what it needs from outside.
+//!
+//! Invariant: an ensemble in which an agent cannot run creates no run.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -54,7 +56,7 @@ type Made = (Arc<dyn Runner>, bool);
 pub(crate) fn ready_agents(prepared: &Prepared, shared: &Shared, open: &OpenInner) -> Result<ReadyAgents, RunError> {
     check_trust(prepared, &shared.overrides, &shared.project)?;
     let ensemble = prepared.plan.ensemble();
-    shared.asking.add(ensemble);
+    shared.asking.add(ensemble, &shared.address);
     let profiles = profiles(ensemble, &prepared.folder, shared.overrides.clone(), &shared.project)?;
     learn(ensemble, &profiles, &shared.host, shared.network.secrets());
     let maker = Maker {
@@ -160,7 +162,7 @@ impl Maker<'_> {
                 let model = parts.connect(&llm.model)?;
                 let window = parts.window(llm, &model)?;
                 let sums_up = window.as_ref().is_some_and(AgentWindow::is_simulated);
-                let agent_tools = toolset_of(llm, parts, self.open, &|agent| self.made(agent))?;
+                let agent_tools = toolset_of(&agent.name, llm, parts, self.open, &|agent| self.made(agent))?;
                 let wiring = llm::LlmOptions {
                     tool_source: agent_tools.toolset.map(|toolset| toolset as Arc<dyn llm::ToolSource>),
                     live_output: shared.live_output.clone(),

@@ -2,6 +2,9 @@
 //!
 //! A folder is looked at once for all of its files. What is remembered of single scripts is bounded, so that memory
 //! does not grow with the number of files.
+//!
+//! Invariant: it executes nothing of a project (`around/checkers.rs` starts parsers, for `validate --check-scripts`), and what it remembers
+//! is bounded. A script is read and examined once for all folders of a call (`around/scripts.rs`).
 
 mod broken;
 mod checkers;
@@ -28,13 +31,13 @@ use crate::prepare::folder_of;
 use crate::project::Project;
 use ensemble_agents::agent::attachments::located;
 use ensemble_agents::agent::script::{Places, Resolved, Unavailable, resolve, resolve_words};
-use ensemble_agents::sandbox::{self, WrittenOutput};
-use ensemble_language::check::{Around, OutputKeys, ScriptText};
+use ensemble_language::check::{CheckContext, OutputKeys, ScriptText};
 use ensemble_language::condition::Type;
 use ensemble_language::diagnostic::Finding;
 use ensemble_language::ensemble::{Agent, AgentKind, CommandLine, Ensemble, Llm, McpServer, Profile, Tool, ToolKind};
 use ensemble_language::loader::codes;
 use ensemble_language::source::{At, Route};
+use ensemble_scripts::{self, WrittenOutput};
 
 pub use self::checkers::Checkers;
 pub use self::inner::Inner;
@@ -218,7 +221,7 @@ impl<'s> Folder<'s> {
     }
 }
 
-impl Around for Folder<'_> {
+impl CheckContext for Folder<'_> {
     fn configured(&self) -> Option<&[(Arc<str>, Profile)]> {
         self.configured.as_deref()
     }
@@ -227,19 +230,19 @@ impl Around for Folder<'_> {
         if let AgentKind::Ensemble { ensemble: named, .. } = &agent.kind {
             return self.result_keys(named);
         }
-        Some(sandbox::keys_of(&self.written(ensemble, agent)?))
+        Some(ensemble_scripts::keys_of(&self.written(ensemble, agent)?))
     }
 
     fn output_type(&self, ensemble: &Ensemble, agent: &Agent) -> Option<Type> {
         if let AgentKind::Ensemble { ensemble: named, .. } = &agent.kind {
             return self.result_of(named);
         }
-        Some(sandbox::type_of(&self.written(ensemble, agent)?))
+        Some(ensemble_scripts::type_of(&self.written(ensemble, agent)?))
     }
 
     fn latched_keys(&self, ensemble: &Ensemble, agent: &Agent) -> OutputKeys {
         let written = self.written(ensemble, agent).unwrap_or_default();
-        sandbox::latched_keys(&written)
+        ensemble_scripts::latched_keys(&written)
     }
 
     fn script(&self, script: &str) -> Option<Arc<ScriptText>> {

@@ -1,4 +1,6 @@
 //! The inputs of a run that goes on from another, perhaps by a text that declares others.
+//!
+//! Invariant: what was given is kept under the names that the new text declares too.
 
 use std::sync::Arc;
 

@@ -1,4 +1,6 @@
 //! Servers of tools that are given with a run, for tools with `mcp: client`.
+//!
+//! Invariant: their values are in no record and in no debug text.
 
 use std::collections::BTreeMap;
 use std::fmt;

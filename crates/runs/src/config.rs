@@ -1,13 +1,15 @@
 //! The configurations of the project and of the user, and what of them counts.
+//!
+//! Invariant: what needs trust and has none counts as not there, and is told.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ensemble_agents::model::Profiles;
 use ensemble_core::operator::visible;
 use ensemble_language::data::digest;
 use ensemble_language::ensemble::Profile;
 use ensemble_language::loader;
+use ensemble_models::Profiles;
 
 use crate::error::RunError;
 use crate::owner::is_private;

@@ -1,177 +1,277 @@
-//! Questions and requests for permission that wait for whoever holds the handle of a run.
+//! Questions and permission requests that wait for the clients of a run.
+//!
+//! **Invariant:** a request is decided once, under the lock. A later answer to it is refused.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ensemble_core::operator::{Answer, Asked, Decision, Operator, PermissionRequest};
+use chrono::{DateTime, Utc};
+use ensemble_agents::agent::input::check_answer;
+use ensemble_core::executor::Clock;
+use ensemble_core::operator::{
+    Answer, Operator, OperatorRequest, PermissionAnswer, PermissionRequest, QuestionRequest,
+};
+use ensemble_core::request::{AnswerRefusal, Answerer, PendingRequest, RequestAddress, RequestAnswer, RequestDigest};
 use ensemble_core::runner::BoxFuture;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{oneshot, watch};
 
 use crate::events::{Hub, RunEvent, RunEventKind};
+use crate::host::Host;
 
-/// What is asked and not answered. Clones share it.
+/// The requests of a run that wait for an answer. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Desk(Arc<Inner>);
 
 struct Inner {
     hub: Hub,
-    next: AtomicU64,
-    open: Mutex<Open>,
-    /// Something was asked.
-    asked: Notify,
+    host: Host,
+    state: Mutex<DeskState>,
+    /// Counts the changes of the state.
+    changes: watch::Sender<u64>,
 }
 
 #[derive(Default)]
-struct Open {
-    questions: Vec<Waiting<Asked, Answer>>,
-    permissions: Vec<Waiting<PermissionRequest, Decision>>,
+struct DeskState {
+    next: u64,
+    open: Vec<OpenRequest>,
+    /// Requests of a resumed run that were recorded and are not asked again yet.
+    expected: Vec<PendingRequest>,
+    decided: Vec<DecidedRequest>,
 }
 
-struct Waiting<Q, A> {
+struct OpenRequest {
     number: u64,
-    question: Q,
-    answer: oneshot::Sender<A>,
+    request: OperatorRequest,
+    answer: oneshot::Sender<(RequestAnswer, Answerer)>,
 }
 
-/// Takes the question back when it is dropped.
-struct Asking<'a> {
+struct DecidedRequest {
+    address: RequestAddress,
+    digest: RequestDigest,
+    answer: String,
+    by: Answerer,
+    at: DateTime<Utc>,
+}
+
+/// An answer of a client.
+#[derive(Debug, Clone)]
+pub(crate) struct ClientAnswer {
+    /// The address of the request that was shown.
+    pub(crate) address: RequestAddress,
+    /// The digest of what was shown.
+    pub(crate) digest: RequestDigest,
+    /// The answer.
+    pub(crate) answer: RequestAnswer,
+    /// Who answers.
+    pub(crate) by: Answerer,
+}
+
+/// The result of an answer that was not refused.
+enum Accepted {
+    Used,
+    /// The run was resumed and has not asked again yet.
+    NotAskedYet,
+}
+
+/// Withdraws the request when it is dropped.
+struct WithdrawGuard<'a> {
     desk: &'a Desk,
     number: u64,
 }
 
-impl Drop for Asking<'_> {
+impl Drop for WithdrawGuard<'_> {
     fn drop(&mut self) {
-        let mut open = self.desk.lock();
-        open.questions.retain(|waiting| waiting.number != self.number);
-        open.permissions.retain(|waiting| waiting.number != self.number);
+        let mut state = self.desk.lock();
+        let before = state.open.len();
+        state.open.retain(|open| open.number != self.number);
+        let is_withdrawn = state.open.len() < before;
+        drop(state);
+        if is_withdrawn {
+            self.desk.notify();
+        }
     }
 }
 
 impl Desk {
-    pub(crate) fn new(hub: Hub) -> Self {
+    pub(crate) fn new(hub: Hub, host: Host) -> Self {
         Self(Arc::new(Inner {
             hub,
-            next: AtomicU64::new(0),
-            open: Mutex::default(),
-            asked: Notify::new(),
+            host,
+            state: Mutex::default(),
+            changes: watch::Sender::new(0),
         }))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Open> {
-        self.0.open.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, DeskState> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn number(&self) -> Asking<'_> {
-        Asking {
-            desk: self,
-            number: self.0.next.fetch_add(1, Ordering::Relaxed),
-        }
+    fn notify(&self) {
+        self.0.changes.send_modify(|changes| *changes += 1);
     }
 
-    /// The open questions, the oldest first.
-    pub(crate) fn questions(&self) -> Vec<Asked> {
-        self.lock()
-            .questions
-            .iter()
-            .map(|waiting| waiting.question.clone())
-            .collect()
+    /// Sets the requests that the run had recorded before it was resumed, and asks again.
+    pub(crate) fn expect(&self, requests: Vec<PendingRequest>) {
+        self.lock().expected = requests;
     }
 
-    /// The open requests for permission, the oldest first.
-    pub(crate) fn permissions(&self) -> Vec<PermissionRequest> {
-        self.lock()
-            .permissions
-            .iter()
-            .map(|waiting| waiting.question.clone())
-            .collect()
+    /// Changes when a request is asked, decided or withdrawn.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.0.changes.subscribe()
     }
 
-    /// All that waits, as events.
-    pub(crate) fn open(&self) -> Vec<RunEvent> {
-        let open = self.lock();
-        let questions = open.questions.iter().map(|waiting| RunEvent {
-            run: waiting.question.run.clone(),
-            kind: RunEventKind::Asked(waiting.question.clone()),
-        });
-        let permissions = open.permissions.iter().map(|waiting| RunEvent {
-            run: waiting.question.run.clone(),
-            kind: RunEventKind::PermissionRequested(waiting.question.clone()),
-        });
-        questions.chain(permissions).collect()
+    /// The open requests, in the order of the file.
+    pub(crate) fn open_requests(&self) -> Vec<OperatorRequest> {
+        let state = self.lock();
+        let mut open: Vec<OperatorRequest> = state.open.iter().map(|open| open.request.clone()).collect();
+        open.sort_by(|one, other| one.request().compare_positions(other.request()));
+        open
     }
 
-    /// Answers the agent's oldest question, and waits for it if there is none.
-    pub(crate) async fn answer(&self, agent: &str, answer: Answer) {
-        let waiting = self
-            .take(|open| remove(&mut open.questions, |asked: &Asked| *asked.agent == *agent))
-            .await;
-        let _ = waiting.answer.send(answer);
+    /// The open requests, as events.
+    pub(crate) fn open_events(&self) -> Vec<RunEvent> {
+        self.open_requests().into_iter().map(event).collect()
     }
 
-    /// Decides about the call with that id, and waits for it if there is none.
-    pub(crate) async fn permit(&self, call: &str, decision: Decision) {
-        let waiting = self
-            .take(|open| remove(&mut open.permissions, |asked: &PermissionRequest| *asked.call == *call))
-            .await;
-        let _ = waiting.answer.send(decision);
-    }
-
-    async fn take<W>(&self, mut take: impl FnMut(&mut Open) -> Option<W>) -> W {
+    /// Answers a request. If a resumed run has not asked again yet, waits until it asks.
+    ///
+    /// # Errors
+    /// The request is decided, is not the one that was shown, or does not take the answer.
+    pub(crate) async fn answer(&self, answer: ClientAnswer) -> Result<(), AnswerRefusal> {
+        let mut changes = self.changes();
         loop {
-            let asked = self.0.asked.notified();
-            tokio::pin!(asked);
-            // Registered before the desk is looked at, so no question is missed.
-            asked.as_mut().enable();
-            if let Some(waiting) = take(&mut self.lock()) {
-                return waiting;
+            changes.mark_unchanged();
+            match self.try_answer(&answer)? {
+                Accepted::Used => return Ok(()),
+                Accepted::NotAskedYet => {
+                    // The sender is in this desk.
+                    let _ = changes.changed().await;
+                }
             }
-            asked.await;
         }
+    }
+
+    fn try_answer(&self, given: &ClientAnswer) -> Result<Accepted, AnswerRefusal> {
+        let mut state = self.lock();
+        let is_same = |address: &RequestAddress, digest: &RequestDigest| {
+            *address == given.address && *digest == given.digest
+        };
+        let at = state.open.iter().position(|open| {
+            let request = open.request.request();
+            is_same(&request.address, &request.digest)
+        });
+        if let Some(at) = at {
+            let request = &state.open[at].request;
+            if !request.is_default(&given.answer) {
+                check_answer(request.request(), &given.answer, true)?;
+            }
+            let open = state.open.remove(at);
+            if open.answer.send((given.answer.clone(), given.by.clone())).is_ok() {
+                let decided = DecidedRequest {
+                    address: given.address.clone(),
+                    digest: given.digest.clone(),
+                    answer: given.answer.words().to_owned(),
+                    by: given.by.clone(),
+                    at: self.0.host.now(),
+                };
+                state.decided.push(decided);
+                drop(state);
+                self.notify();
+                return Ok(Accepted::Used);
+            }
+        }
+        let exact = state
+            .decided
+            .iter()
+            .find(|decided| is_same(&decided.address, &decided.digest));
+        if exact.is_none() {
+            let has_address = |open: &OpenRequest| open.request.request().address == given.address;
+            if state.open.iter().any(has_address) {
+                return Err(AnswerRefusal::Changed {
+                    address: given.address.clone(),
+                });
+            }
+            if state.expected.iter().any(|expected| is_same(&expected.address, &expected.digest)) {
+                return Ok(Accepted::NotAskedYet);
+            }
+        }
+        let latest = || state.decided.iter().rfind(|decided| decided.address == given.address);
+        match exact.or_else(latest) {
+            Some(decided) => Err(AnswerRefusal::Decided {
+                address: decided.address.clone(),
+                answer: decided.answer.clone(),
+                by: decided.by.clone(),
+                at: decided.at,
+            }),
+            None => Err(AnswerRefusal::NotPending {
+                given: given.address.to_string(),
+                pending: state
+                    .open
+                    .iter()
+                    .map(|open| open.request.request().address.clone())
+                    .collect(),
+            }),
+        }
+    }
+
+    /// Adds a request, and waits for its answer. Returns `None` if the desk is gone.
+    async fn wait_for_answer(&self, request: OperatorRequest) -> Option<(RequestAnswer, Answerer)> {
+        let (answer, answered) = oneshot::channel();
+        let number = {
+            let mut state = self.lock();
+            let number = state.next;
+            state.next += 1;
+            let digest = &request.request().digest;
+            state.expected.retain(|expected| expected.digest != *digest);
+            state.open.push(OpenRequest {
+                number,
+                request: request.clone(),
+                answer,
+            });
+            number
+        };
+        let _guard = WithdrawGuard { desk: self, number };
+        let run = request.run().clone();
+        self.0.hub.send(&run, || event(request).kind);
+        self.notify();
+        answered.await.ok()
     }
 }
 
-fn remove<Q, A>(waiting: &mut Vec<Waiting<Q, A>>, is_meant: impl Fn(&Q) -> bool) -> Option<Waiting<Q, A>> {
-    let at = waiting.iter().position(|waiting| is_meant(&waiting.question))?;
-    Some(waiting.remove(at))
+fn event(request: OperatorRequest) -> RunEvent {
+    RunEvent {
+        run: request.run().clone(),
+        kind: match request {
+            OperatorRequest::Question(question) => RunEventKind::QuestionAsked(question),
+            OperatorRequest::Permission(permission) => RunEventKind::PermissionRequested(permission),
+        },
+    }
 }
 
 impl Operator for Desk {
-    fn ask(&self, asked: Asked) -> BoxFuture<'_, Answer> {
+    fn ask(&self, asked: QuestionRequest) -> BoxFuture<'_, Answer> {
         Box::pin(async move {
-            let asking = self.number();
-            let (answer, answered) = oneshot::channel();
             let timeout = asked.timeout;
-            self.lock().questions.push(Waiting {
-                number: asking.number,
-                question: asked.clone(),
-                answer,
-            });
-            self.0.hub.send(&asked.run.clone(), || RunEventKind::Asked(asked));
-            self.0.asked.notify_waiters();
-            let answered = async { answered.await.unwrap_or(Answer::Nobody) };
-            match timeout {
+            let answered = self.wait_for_answer(OperatorRequest::Question(asked));
+            let answered = match timeout {
                 None => answered.await,
-                Some(timeout) => tokio::time::timeout(timeout, answered)
-                    .await
-                    .unwrap_or(Answer::TimedOut),
+                Some(timeout) => match tokio::time::timeout(timeout, answered).await {
+                    Ok(answered) => answered,
+                    Err(_) => return Answer::TimedOut,
+                },
+            };
+            match answered {
+                Some((RequestAnswer::Text(text), by)) => Answer::Text { text, by },
+                Some((RequestAnswer::Permission(_), _)) | None => Answer::Nobody,
             }
         })
     }
 
-    fn permit(&self, requested: PermissionRequest) -> BoxFuture<'_, Decision> {
+    fn permit(&self, requested: PermissionRequest) -> BoxFuture<'_, PermissionAnswer> {
         Box::pin(async move {
-            let asking = self.number();
-            let (answer, answered) = oneshot::channel();
-            self.lock().permissions.push(Waiting {
-                number: asking.number,
-                question: requested.clone(),
-                answer,
-            });
-            self.0
-                .hub
-                .send(&requested.run.clone(), || RunEventKind::PermissionRequested(requested));
-            self.0.asked.notify_waiters();
-            answered.await.unwrap_or(Decision::Cancelled)
+            match self.wait_for_answer(OperatorRequest::Permission(requested)).await {
+                Some((RequestAnswer::Permission(decision), by)) => PermissionAnswer::Decided { decision, by },
+                Some((RequestAnswer::Text(_), _)) | None => PermissionAnswer::Cancelled,
+            }
         })
     }
 }

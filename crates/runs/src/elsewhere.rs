@@ -1,4 +1,6 @@
 //! Runs of inner ensembles that another engine drives.
+//!
+//! Invariant: only a run comes there that is the whole execution, or a part, of its agent.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,9 +1,12 @@
 //! Why a run cannot be had, by kind. The words for a command line are the front end's.
+//!
+//! Invariant: it names no option of a command line.
 
 use std::fmt::Write;
 use std::path::PathBuf;
 
 use ensemble_core::log::CommitError;
+use ensemble_core::request::AnswerRefusal;
 use ensemble_core::store::{ReadError, RunId, StoreError};
 use ensemble_language::diagnostic::Diagnostic;
 
@@ -62,6 +65,9 @@ pub enum RunError {
     /// A log does not begin with the start of a run.
     #[error("the journal does not begin with a run")]
     NotBegun,
+    /// An answer to a question or a permission request was not used.
+    #[error(transparent)]
+    Answer(#[from] AnswerRefusal),
     /// An answer is given for an agent that asks nobody.
     #[error("an answer is given for `{agent}`, which is no input agent")]
     AnswerForNobody {

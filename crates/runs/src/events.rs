@@ -2,8 +2,10 @@
 //!
 //! A subscriber gets every record once and in order, those of runs inside the run included, and live pieces between
 //! them. Records come from the log where the subscriber was not there yet, or was too slow. Live pieces and questions are
-//! lost then; [`Run::questions`](crate::Run::questions) and [`Run::permissions`](crate::Run::permissions) have what is open.
+//! lost then; [`Run::open_requests`](crate::Run::open_requests) has what is open.
 //! So a subscriber that stops reading costs a bounded amount of memory and never slows the run down.
+//!
+//! Invariant: a subscriber gets every record once, in order, and never slows the run down.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use ensemble_core::conversation::{ConversationState, Event, Record};
-use ensemble_core::operator::{Asked, PermissionRequest};
+use ensemble_core::operator::{PermissionRequest, QuestionRequest};
 use ensemble_core::reporter::Reporter;
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::{InnerRunName, ReadError, RunFollower, RunId, StoredRun};
@@ -39,8 +41,8 @@ pub enum RunEventKind {
     /// Something was said or begun that no record holds yet. It may be lost, and it may turn out not to count.
     Live(LivePiece),
     /// A question waits for [`Run::answer`](crate::Run::answer).
-    Asked(Asked),
-    /// A call waits for [`Run::permit`](crate::Run::permit).
+    QuestionAsked(QuestionRequest),
+    /// A call waits for permission by [`Run::answer`](crate::Run::answer).
     PermissionRequested(PermissionRequest),
 }
 
@@ -98,7 +100,7 @@ impl RunEvent {
     /// Are both the same question, or the same request for permission?
     fn is_same_request(&self, other: &Self) -> bool {
         match (&self.kind, &other.kind) {
-            (RunEventKind::Asked(one), RunEventKind::Asked(other)) => one == other,
+            (RunEventKind::QuestionAsked(one), RunEventKind::QuestionAsked(other)) => one == other,
             (RunEventKind::PermissionRequested(one), RunEventKind::PermissionRequested(other)) => one == other,
             _ => false,
         }
@@ -332,36 +334,38 @@ impl RunEvents {
     ///
     /// # Errors
     /// The log cannot be read.
-    pub async fn next(&mut self) -> Result<Option<RunEvent>, ReadError> {
-        loop {
-            if let Some(event) = self.ready.pop_front() {
-                return Ok(Some(event));
-            }
-            if std::mem::take(&mut self.is_new) {
-                self.ready.extend(self.log.rest().await?);
-                self.ready.extend(self.open.iter().cloned());
-                continue;
-            }
-            let (event, is_closed) = {
-                let mut state = lock(&self.queue.state);
-                let event = match state.events.pop_front() {
-                    None if state.is_behind => {
-                        // From here on events are queued; what came before them is in the log.
-                        state.is_behind = false;
-                        None
-                    }
-                    Some(event) => Some(Some(event)),
-                    None => Some(None),
+    pub fn next<'f>(&'f mut self) -> BoxFuture<'f, Result<Option<RunEvent>, ReadError>> {
+        Box::pin(async move {
+            loop {
+                if let Some(event) = self.ready.pop_front() {
+                    return Ok(Some(event));
+                }
+                if std::mem::take(&mut self.is_new) {
+                    self.ready.extend(self.log.rest().await?);
+                    self.ready.extend(self.open.iter().cloned());
+                    continue;
+                }
+                let (event, is_closed) = {
+                    let mut state = lock(&self.queue.state);
+                    let event = match state.events.pop_front() {
+                        None if state.is_behind => {
+                            // From here on events are queued; what came before them is in the log.
+                            state.is_behind = false;
+                            None
+                        }
+                        Some(event) => Some(Some(event)),
+                        None => Some(None),
+                    };
+                    (event, state.is_closed)
                 };
-                (event, state.is_closed)
-            };
-            match event {
-                None => self.ready.extend(self.log.rest().await?),
-                Some(Some(event)) => self.take(event).await?,
-                Some(None) if is_closed => return Ok(None),
-                Some(None) => self.queue.changed.notified().await,
+                match event {
+                    None => self.ready.extend(self.log.rest().await?),
+                    Some(Some(event)) => self.take(event).await?,
+                    Some(None) if is_closed => return Ok(None),
+                    Some(None) => self.queue.changed.notified().await,
+                }
             }
-        }
+        })
     }
 
     /// Hands out an event, unless it is a record that was read from the log already.

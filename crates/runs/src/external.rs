@@ -1,13 +1,15 @@
 //! External agents: which program is started, where, and with what.
+//!
+//! Invariant: a program that is missing is told before the run.
 
 use std::sync::Arc;
 
 use ensemble_agents::agent::acp::{External, ProgramServer, ProgramServerKind, SIMULATED_CONFIG};
-use ensemble_agents::agent::process::{Environment, Invocation};
 use ensemble_agents::agent::script::{Places, Resolved, Unavailable, resolve, resolve_words};
 use ensemble_agents::agent::tool::mcp::Address;
 use ensemble_core::executor::Clock;
 use ensemble_language::ensemble::{Acp, AcpProgram, Agent, CommandLine, Llm, ToolKind};
+use ensemble_process::{Environment, Invocation};
 use serde_json::Value;
 
 use crate::parts::{Parts, Unready};

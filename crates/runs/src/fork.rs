@@ -1,22 +1,31 @@
 //! Runs that begin with the records of another: forks, reruns, and resumes with an edited file.
+//!
+//! Invariant: the other run stays as it is.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use ensemble_agents::agent::input::Answers;
-use ensemble_agents::agent::process::kill_leftovers;
 use ensemble_core::conversation::{ConversationState, Event, ForkedFrom, MessageAdded, Record, RunStarted, Start};
 use ensemble_core::executor::Clock;
+use ensemble_core::request::RequestAddress;
 use ensemble_core::store::RunId;
 use ensemble_language::data::Context;
+use ensemble_language::definition::ExternalDefinitions;
 use ensemble_language::ensemble::AgentKind;
-use ensemble_language::loader::{Changes, changes};
+use ensemble_language::loader::{Changes, Side, changes};
 use ensemble_language::plan::Plan;
+use ensemble_process::kill_leftovers;
 
 use crate::carried::{Carried, carry_over};
+use crate::definitions::{DefinitionOptions, RecordedDefinitions, read_definitions};
 use crate::error::RunError;
+use crate::given::overrides;
 use crate::inputs::Given;
-use crate::kept::{beginning, check_agents, finished_turns, messages, no_execution, reopened, start_of, who_ran};
+use crate::kept::{
+    beginning, check_agents, finished_turns, messages, no_execution, reopened, start_of, starts, who_ran,
+};
 use crate::options::RunOptions;
 use crate::prepare::{Prepared, prepare};
 use crate::ready::{Opening, Ready, replace_runners};
@@ -29,29 +38,52 @@ use crate::runs::{Runs, WhichRun};
 pub struct ReadyFork {
     /// Begins the new run.
     pub ready: Ready,
-    /// The edited text by which the fork goes on; `None`: the other run's own.
-    pub edited: Option<EditedText>,
+    /// The changes since the other run.
+    pub changes: ForkChanges,
     /// What was said to the other run later on, for a rerun: it is to be said again, in this order.
     pub messages: Vec<Arc<str>>,
 }
 
-/// An edited text of an ensemble.
+/// The changes between a run and a run that continues from it.
 #[derive(Debug, Clone)]
-pub struct EditedText {
-    /// Its file.
-    pub file: PathBuf,
-    /// What it changes.
+pub struct ForkChanges {
+    /// The file of the edited text; `None`: the text of the other run.
+    pub file: Option<PathBuf>,
+    /// The differences between the agents.
     pub changes: Changes,
-    /// The run that was decided by the text before.
+    /// The other run.
     pub origin: RunId,
-    /// Changed agents that ran before the fork: each with its first turn. What they said stands.
+    /// Changed agents that ran before the fork, each with its first turn. Their results are kept.
     pub stands: Vec<(Arc<str>, u32)>,
 }
 
-/// The text by which a fork goes on.
+/// The text by which a fork is decided.
 struct Text {
     prepared: Arc<Prepared>,
-    edited: Option<(PathBuf, Changes)>,
+    /// The file, if the text is edited.
+    file: Option<PathBuf>,
+    /// The differences from the other run, in the text and in everything behind the agents.
+    changes: Changes,
+    recorded: RecordedDefinitions,
+    definitions: ExternalDefinitions,
+}
+
+impl Text {
+    /// Returns whether the agent must be executed again, whatever the record contains.
+    fn is_out(&self, agent: &str, execution: u32) -> bool {
+        self.changes.concern(agent) || !self.recorded.is_latest(agent, execution) || reruns(&self.prepared, agent)
+    }
+
+    /// Returns the agents whose shared executions were performed with another definition, each with the last of them.
+    fn outdated(&self, kept: &[Record]) -> BTreeMap<Arc<str>, u32> {
+        let mut outdated = BTreeMap::new();
+        for (_, start) in starts(kept) {
+            if self.changes.concern(&start.agent) || !self.recorded.is_latest(&start.agent, start.execution) {
+                outdated.insert(start.agent.clone(), start.execution);
+            }
+        }
+        outdated
+    }
 }
 
 /// A fork, before its agents are ready.
@@ -100,15 +132,12 @@ impl Runs {
     ) -> Result<ReadyFork, RunError> {
         let origin = RecordedRun::read(self.find(which).await?, self.project()).await?;
         let kept = beginning(&origin, at_turn)?.to_vec();
-        let text = self.text(&origin, edited).await?;
+        let text = self.text(&origin, edited, &mut options).await?;
         check_agents(&kept, &text.prepared, at_turn)?;
-        // What was recorded later stands in for agents that an edited text left alone. Otherwise everything is executed.
-        let reuse = match &text.edited {
-            Some((_, changes)) if set.is_empty() => {
-                let is_out = |agent: &str| is_out(agent, changes, &text.prepared, &options);
-                reusable(&origin, at_turn + 1, is_out, None)?
-            }
-            _ => Reusable::default(),
+        // Later results replace executions only if the text is edited. Otherwise everything is executed.
+        let reuse = match text.file.is_some() && set.is_empty() {
+            true => reusable(&origin, at_turn + 1, |agent, number| text.is_out(agent, number), None)?,
+            false => Reusable::default(),
         };
         let fork = Fork {
             kept: reopened(&kept, at_turn, &text.prepared),
@@ -139,7 +168,7 @@ impl Runs {
         part: Option<&str>,
         turn: u32,
         edited: Option<&str>,
-        options: RunOptions,
+        mut options: RunOptions,
     ) -> Result<ReadyFork, RunError> {
         let origin = RecordedRun::read(self.find(which).await?, self.project()).await?;
         let records = &origin.journal.records;
@@ -147,14 +176,8 @@ impl Runs {
         let (at, start) = found.ok_or_else(|| no_execution(&origin, agent, turn))?;
         let part = part.map(|key| known_part(&origin, start, key)).transpose()?;
         let kept = records[..at].to_vec();
-        let text = self.text(&origin, edited).await?;
+        let text = self.text(&origin, edited, &mut options).await?;
         check_agents(&kept, &text.prepared, turn - 1)?;
-        let changes = text
-            .edited
-            .as_ref()
-            .map(|(_, changes)| changes.clone())
-            .unwrap_or_default();
-        let is_out = |agent: &str| changes.concern(agent) || reruns(&text.prepared, agent);
         let repeats = match &part {
             Some(key) => format!("{agent}[{key}]@{turn}"),
             None => format!("{agent}@{turn}"),
@@ -163,7 +186,12 @@ impl Runs {
             executed: (start.agent.clone(), start.execution),
             part,
         };
-        let reuse = reusable(&origin, turn, is_out, Some(repeated))?;
+        let reuse = reusable(
+            &origin,
+            turn,
+            |agent, number| text.is_out(agent, number),
+            Some(repeated),
+        )?;
         let fork = Fork {
             messages: messages(&records[at..]),
             says: None,
@@ -187,7 +215,7 @@ impl Runs {
         &self,
         which: impl Into<WhichRun>,
         edited: &str,
-        options: RunOptions,
+        mut options: RunOptions,
     ) -> Result<ReadyFork, RunError> {
         let run = self.find(which).await?;
         let lease = run.lease().await?;
@@ -195,21 +223,11 @@ impl Runs {
         if origin.has_ended() {
             return Err(has_ended(&origin, edited));
         }
-        let text = self.text(&origin, Some(edited)).await?;
+        let text = self.text(&origin, Some(edited), &mut options).await?;
         let kept = finished_turns(&origin.journal.records).to_vec();
         let turn = origin.state.turn_count();
         check_agents(&kept, &text.prepared, turn)?;
-        let changes = text
-            .edited
-            .as_ref()
-            .map(|(_, changes)| changes.clone())
-            .unwrap_or_default();
-        let reuse = reusable(
-            &origin,
-            turn + 1,
-            |agent| is_out(agent, &changes, &text.prepared, &options),
-            None,
-        )?;
+        let reuse = reusable(&origin, turn + 1, |agent, number| text.is_out(agent, number), None)?;
         kill_leftovers(&origin.started()?.run_id);
         let fork = Fork {
             kept,
@@ -246,7 +264,7 @@ impl Runs {
         if !origin.can_continue() {
             return Err(RunError::NotEnded(origin.run.id().clone()));
         }
-        let text = self.text(&origin, Some(edited)).await?;
+        let text = self.text(&origin, Some(edited), &mut options).await?;
         let kept = origin.journal.records.clone();
         let turn = origin
             .state
@@ -272,34 +290,53 @@ impl Runs {
         Ok(forked)
     }
 
-    /// The text by which a fork goes on: the file, if one is given, else the other run's own.
-    async fn text(&self, origin: &RecordedRun, edited: Option<&str>) -> Result<Text, RunError> {
-        let Some(file) = edited else {
-            let prepared = recorded_ensemble(&*origin.run, origin.started()?, self.project()).await?;
-            return Ok(Text {
-                prepared: Arc::new(prepared),
-                edited: None,
-            });
+    /// Loads the text by which a fork is decided: the file, if one is given, else the text of the other run. Adds to the
+    /// options what replaced agents in the other run.
+    async fn text(
+        &self,
+        origin: &RecordedRun,
+        edited: Option<&str>,
+        options: &mut RunOptions,
+    ) -> Result<Text, RunError> {
+        let before = origin.started()?;
+        let file = edited.map(|file| self.file(file)).transpose()?;
+        let prepared = match &file {
+            Some(path) => prepare(path, self.project())?,
+            None => recorded_ensemble(&*origin.run, before, self.project()).await?,
         };
-        let path = self.file(file)?;
-        let prepared = prepare(&path, self.project())?;
+        options.keep_substitutes(before, |name| prepared.plan.id(name).is_some());
+        let definition_options = DefinitionOptions {
+            overrides: &overrides(models_of(options, before))?,
+            stubs: &options.stubs,
+            responders: &options.responders,
+        };
+        let definitions = read_definitions(&prepared, definition_options, self.project());
+        let recorded = RecordedDefinitions::of(&origin.journal.records);
         let changes = match (&origin.prepared.loaded.document, &prepared.loaded.document) {
-            (Some(old), Some(new)) => changes(old, new),
+            (Some(old), Some(new)) => changes(
+                Side {
+                    document: old,
+                    external: recorded.latest.as_ref(),
+                },
+                Side {
+                    document: new,
+                    external: Some(&definitions),
+                },
+            ),
             _ => Changes::default(),
         };
         Ok(Text {
             prepared: Arc::new(prepared),
-            edited: Some((path, changes)),
+            file,
+            changes,
+            recorded,
+            definitions,
         })
     }
 
-    fn forked(&self, fork: Fork, mut options: RunOptions) -> Result<ReadyFork, RunError> {
+    fn forked(&self, fork: Fork, options: RunOptions) -> Result<ReadyFork, RunError> {
         let before = fork.origin.started()?.clone();
-        options.keep_substitutes(&before, |name| fork.text.prepared.plan.id(name).is_some());
-        let models = match options.models.is_empty() {
-            true => before.models.clone(),
-            false => options.models.clone(),
-        };
+        let models = models_of(&options, &before).to_vec();
         let prepared = fork.text.prepared.clone();
         let Carried {
             given: starts_with,
@@ -311,7 +348,7 @@ impl Runs {
             let reuse = Arc::new(fork.reuse.for_inputs(added));
             let answers = made.shared.answers.clone();
             replace_runners(&mut made, |at, agent, runner| {
-                if is_answered(&prepared.plan, &agent.kind, &agent.name, &answers) {
+                if answers.with_answers(|answers| is_answered(&prepared.plan, &agent.kind, &agent.name, answers)) {
                     return runner;
                 }
                 match prepared.plan.ids().nth(at) {
@@ -321,12 +358,16 @@ impl Runs {
             });
         }
         let set = match fork.says {
-            Some(text) => Some(Event::MessageAdded(MessageAdded { text, set, trace: None })),
+            Some(text) => Some(Event::MessageAdded(MessageAdded {
+                text,
+                set,
+                ..MessageAdded::default()
+            })),
             None => (!set.is_empty()).then_some(Event::ContextSet(set)),
         };
         let shared = fork.kept.len() as u64 - 1;
         // What the run before did not decide by its own text and inputs, this one does not, either.
-        let given = match fork.text.edited.is_some() || set.is_some() {
+        let given = match fork.text.file.is_some() || set.is_some() {
             true => Some(shared + u64::from(set.is_some())),
             false => before
                 .forked_from
@@ -335,8 +376,8 @@ impl Runs {
                 .map(|given| given.min(shared))
                 .filter(|given| *given > 0),
         };
-        let file = match &fork.text.edited {
-            Some((path, _)) => self.project().folder.join(path).display().to_string(),
+        let file = match &fork.text.file {
+            Some(path) => self.project().folder.join(path).display().to_string(),
             None => before.ensemble_file.clone(),
         };
         let first = RunStarted {
@@ -345,17 +386,20 @@ impl Runs {
                 turn: fork.turn,
                 repeats: fork.repeats,
                 given,
+                outdated: fork.text.outdated(&fork.kept),
             }),
+            definitions: Some(fork.text.definitions),
             project_root: before.project_root.clone(),
             ..made.started(file, starts_with, &models)
         };
         let mut records = fork.kept;
-        let edited = fork.text.edited.map(|(file, changes)| EditedText {
-            stands: stands(&records, &changes),
-            file,
-            changes,
+        records.iter_mut().for_each(forget_definitions);
+        let changes = ForkChanges {
+            stands: stands(&records, &fork.text.changes),
+            file: fork.text.file,
+            changes: fork.text.changes,
             origin: fork.origin.run.id().clone(),
-        });
+        };
         // The new run begins now; the records that both runs have keep their times, which are earlier.
         records[0].at = self.host().now();
         records[0].event = Event::RunStarted(Box::new(first));
@@ -367,7 +411,7 @@ impl Runs {
         };
         Ok(ReadyFork {
             ready: made.into_ready(opening),
-            edited,
+            changes,
             messages: fork.messages,
         })
     }
@@ -396,19 +440,32 @@ fn known_part(origin: &RecordedRun, start: &Start, key: &str) -> Result<Arc<str>
         })
 }
 
-/// Must the agent be executed again, whatever the record says?
-fn is_out(agent: &str, changes: &Changes, prepared: &Prepared, options: &RunOptions) -> bool {
-    let id = prepared.plan.id(agent);
-    let is_llm = id.is_some_and(|id| matches!(prepared.plan.agent(id).kind, AgentKind::Llm(_)));
-    changes.concern(agent) || reruns(prepared, agent) || (is_llm && !options.models.is_empty())
+/// Returns the overrides of models of a run that continues from another: its own, or else those of the other run.
+fn models_of<'o>(options: &'o RunOptions, before: &'o RunStarted) -> &'o [String] {
+    match options.models.is_empty() {
+        true => &before.models,
+        false => &options.models,
+    }
+}
+
+/// Removes definitions from a shared record: the first event of the new run says which executions are outdated.
+fn forget_definitions(record: &mut Record) {
+    match &mut record.event {
+        Event::RunResumed(resumed) => resumed.definitions = None,
+        Event::MessageAdded(message) => message.definitions = None,
+        _ => {}
+    }
 }
 
 /// Is an answer given that this agent, or an agent inside it, may want? It comes before a recorded one.
 fn is_answered(plan: &Plan, kind: &AgentKind, name: &str, answers: &Answers) -> bool {
-    let is_inside = |name: &str| plan.id(name).is_none();
+    let is_inside = |given: &str| match given.parse::<RequestAddress>() {
+        Ok(address) if address.segments().len() > 1 => *address.segments()[0].agent == *name,
+        _ => plan.id(given).is_none(),
+    };
     match kind {
-        AgentKind::Input(_) => answers.agents().any(|answered| *answered == *name),
-        AgentKind::Ensemble { .. } => answers.agents().any(is_inside),
+        AgentKind::Input(_) => answers.addresses().any(|answered| *answered == *name),
+        AgentKind::Ensemble { .. } => answers.addresses().any(is_inside),
         AgentKind::Script { .. } | AgentKind::Llm(_) | AgentKind::Tool { .. } => false,
     }
 }

@@ -1,13 +1,17 @@
 //! Checks of what a run is given against its ensemble, before anything runs.
+//!
+//! Invariant: an answer or a permission for an agent or a tool that is not there is an error.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
-use ensemble_agents::agent::input::Answers;
-use ensemble_agents::model::{Cache, Override};
+use ensemble_agents::agent::input::{Answers, check_answer};
+use ensemble_core::request::{AnswerRefusal, PendingRequest, RequestAddress, RequestAnswer, RequestDigest};
+use ensemble_language::data::Question;
 use ensemble_language::diagnostic::did_you_mean;
 use ensemble_language::ensemble::{AcpToolKind, Agent, AgentKind, Ensemble, Tool, ToolKind};
+use ensemble_models::{Cache, Override};
 
 use crate::error::RunError;
 use crate::options::CacheFolder;
@@ -46,17 +50,30 @@ pub(crate) fn cache(given: Option<&CacheFolder>, project: &Project) -> Result<Op
 /// The input agents of an ensemble and of those inside it.
 #[derive(Debug, Default)]
 pub(crate) struct Asking {
-    names: Mutex<BTreeSet<Arc<str>>>,
+    /// Their questions before a run, each with an address without keys of parts.
+    questions: Mutex<Vec<PendingRequest>>,
     /// Whether something stands in for an ensemble, so that the agents inside it are unknown.
     is_open: AtomicBool,
 }
 
 impl Asking {
-    /// Adds those of this ensemble.
-    pub(crate) fn add(&self, ensemble: &Ensemble) {
-        let asking = ensemble.agents.iter().filter(|agent| agent.kind_name() == "input");
-        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        names.extend(asking.map(|agent| agent.name.clone()));
+    /// Adds those of the ensemble at this address.
+    pub(crate) fn add(&self, ensemble: &Ensemble, address: &RequestAddress) {
+        let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
+        questions.extend(ensemble.agents.iter().filter_map(|agent| {
+            let AgentKind::Input(spec) = &agent.kind else { return None };
+            Some(PendingRequest {
+                address: address.with_agent(agent.name.clone()),
+                agent: agent.name.clone(),
+                execution: 1,
+                digest: RequestDigest::default(),
+                question: Question {
+                    output_schema: agent.output_schema.clone().map(Box::new),
+                    ..Question::new("", spec.choices.clone())
+                },
+                position: Vec::new(),
+            })
+        }));
     }
 
     /// Notes that this agent was not made ready, because something stands in for it.
@@ -71,18 +88,61 @@ impl Asking {
         }
     }
 
-    /// Refuses answers for agents that ask nobody.
+    /// Checks all answers of options before a run: their addresses, choices and schemas. In a file, a bare name means every
+    /// agent with the name.
+    ///
+    /// # Errors
+    /// The first answer that no question can take.
     pub(crate) fn check(&self, answers: &Answers) -> Result<(), RunError> {
-        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut given = answers.agents().filter(|name| !names.contains(*name));
-        match given.next().filter(|_| !self.is_open.load(Ordering::Relaxed)) {
-            Some(agent) => Err(RunError::AnswerForNobody {
-                agent: agent.to_owned(),
-                inputs: names.iter().map(|name| name.to_string()).collect(),
-            }),
-            None => Ok(()),
+        let questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
+        for (given, text) in answers.option_answers() {
+            let asking = self.find_asking(given, &questions)?;
+            if let [_, _, ..] = asking.as_slice() {
+                return Err(RunError::Answer(AnswerRefusal::Ambiguous {
+                    given: given.to_owned(),
+                    pending: asking.iter().map(|question| question.address.clone()).collect(),
+                }));
+            }
+            for question in asking {
+                check_answer(question, &RequestAnswer::Text(text.to_owned()), false)?;
+            }
         }
+        for given in answers.file_addresses() {
+            self.find_asking(given, &questions)?;
+        }
+        Ok(())
     }
+
+    /// Finds the questions that a text names.
+    fn find_asking<'q>(&self, given: &str, questions: &'q [PendingRequest]) -> Result<Vec<&'q PendingRequest>, RunError> {
+        let path = given.parse().map(|address: RequestAddress| address.static_path());
+        let is_meant = |question: &&PendingRequest| {
+            question.address.is_named(given) || path.as_ref() == Ok(&question.address.static_path())
+        };
+        let mut asking: Vec<&PendingRequest> = Vec::new();
+        for question in questions.iter().filter(is_meant) {
+            // An agent that is made ready twice is one agent.
+            if !asking.iter().any(|known| known.address == question.address) {
+                asking.push(question);
+            }
+        }
+        let exact = asking.iter().position(|question| path.as_ref() == Ok(&question.address.static_path()));
+        if let Some(exact) = exact {
+            asking = vec![asking[exact]];
+        }
+        if asking.is_empty() && !self.is_open.load(Ordering::Relaxed) {
+            return Err(RunError::AnswerForNobody {
+                agent: given.to_owned(),
+                inputs: addresses_of(questions),
+            });
+        }
+        Ok(asking)
+    }
+}
+
+fn addresses_of(questions: &[PendingRequest]) -> Vec<String> {
+    let addresses: BTreeSet<String> = questions.iter().map(|question| question.address.to_string()).collect();
+    addresses.into_iter().collect()
 }
 
 /// Refuses permissions (or their denial) for tools that are not there. Inner ensembles have tools of their own, which are not looked at.
@@ -98,7 +158,9 @@ pub(crate) fn check_tools(allowed: &[String], is_denied: bool, ensemble: &Ensemb
             .map_or((name, None), |(tool, member)| (tool, Some(member)));
         let is_server = |tool: &Tool| matches!(tool.kind, ToolKind::Mcp(_));
         let found = ensemble.tool(tool);
-        name == "*" || is_external(ensemble, name) || found.is_some_and(|tool| member.is_none() || is_server(tool))
+        // The address of a call, which is checked when the call is asked for.
+        let is_address = name.contains('#') && name.parse::<RequestAddress>().is_ok();
+        is_address || name == "*" || is_external(ensemble, name) || found.is_some_and(|tool| member.is_none() || is_server(tool))
     };
     match allowed.iter().find(|name| !is_known(name)) {
         Some(name) if !holds_others => {

@@ -1,14 +1,16 @@
 //! What a program that holds runs hands in: the environment, the clock, randomness, the watchdog, and who is asked.
+//!
+//! Invariant: only `Host::system` and `Project::of_process` read the environment and the clock of the process.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use chrono::{DateTime, Utc};
-use ensemble_agents::agent::process::Invocation;
-use ensemble_agents::model::Network;
 use ensemble_core::executor::Clock;
 use ensemble_core::operator::{Operator, Unattended};
+use ensemble_models::Network;
+use ensemble_process::Invocation;
 
 use crate::client_servers::ClientServers;
 
@@ -94,7 +96,7 @@ impl Host {
     }
 
     /// Starts a process beside each run that kills the run's child processes should this process be killed. The
-    /// command has to call [`run_watchdog`](ensemble_agents::agent::process::run_watchdog).
+    /// command has to call [`run_watchdog`](ensemble_process::run_watchdog).
     #[must_use]
     pub fn with_watchdog(self, command: Option<Invocation>) -> Self {
         Self {
@@ -104,7 +106,7 @@ impl Host {
     }
 
     /// Starts processes that have a `sandbox` through this command. It has to call
-    /// [`run_sandbox_helper`](ensemble_agents::agent::process::sandbox::run_sandbox_helper) with the arguments that follow
+    /// [`run_sandbox_helper`](ensemble_process::confine::run_sandbox_helper) with the arguments that follow
     /// its own. Without it an ensemble with a `sandbox` does not run.
     #[must_use]
     pub fn with_sandbox_helper(self, command: Option<Invocation>) -> Self {

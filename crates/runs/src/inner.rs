@@ -1,4 +1,6 @@
 //! Ensembles as agents of ensembles: a run inside the run, with a log of its own.
+//!
+//! Invariant: an inner run that was interrupted goes on where it began.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -258,6 +260,8 @@ impl InnerEnsemble {
             simulated: self.agents.simulated.clone(),
             stubs: BTreeMap::new(),
             responders: BTreeMap::new(),
+            caller: execution.origin.clone(),
+            definitions: None,
             forked_from: None,
             trace: None,
             program: PROGRAM.to_owned(),

@@ -1,4 +1,6 @@
 //! `inputs`: what a run is given by name, checked against what its ensemble declares, before anything runs.
+//!
+//! Invariant: all wrong inputs are reported together.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -1,4 +1,6 @@
 //! The records that a run has in common with the run that it goes on from.
+//!
+//! Invariant: they are those of the other run, in the same order.
 
 use std::sync::Arc;
 
@@ -10,11 +12,16 @@ use crate::recorded::{RecordedRun, reruns};
 
 /// Who ran in which turn.
 pub(crate) fn who_ran(records: &[Record]) -> impl Iterator<Item = (u32, &Arc<str>)> {
+    starts(records).map(|(turn, start)| (turn, &start.agent))
+}
+
+/// Returns the executions that were started, each with its turn.
+pub(crate) fn starts(records: &[Record]) -> impl Iterator<Item = (u32, &Start)> {
     let turns = records.iter().filter_map(|record| match &record.event {
         Event::TurnStarted(turn) => Some(turn),
         _ => None,
     });
-    turns.flat_map(|turn| turn.starts.iter().map(|start| (turn.turn, &start.agent)))
+    turns.flat_map(|turn| turn.starts.iter().map(|start| (turn.turn, start)))
 }
 
 /// The records up to the end of the turn, with the values that a fork set after it.

@@ -2,7 +2,7 @@
 //!
 //! - [`run`] runs one ensemble to its end.
 //! - [`Runs`] starts runs and goes on with recorded ones; [`RunOptions`] is what a run is given.
-//! - [`Run`] is the handle of a run that is driven: [`Run::events`], [`Run::answer`], [`Run::permit`], [`Run::say`],
+//! - [`Run`] is the handle of a run that is driven: [`Run::events`], [`Run::answer`], [`Run::say`],
 //!   [`Run::cancel`], [`Run::outcome`].
 //! - [`RunService`](service::RunService) holds runs for several clients: detached, followed, answered, cancelled, listed.
 //! - [`Host`] is the world around runs: environment, clock, randomness, watchdog, and who is asked.
@@ -13,6 +13,12 @@
 //! handler, writes to no standard stream, and reads nothing of the process save through [`Host::system`] and
 //! [`Project::of_process`].
 //!
+//! - A run is a task: [`Ready::begin`] spawns it on the caller's runtime, and dropping the handle does not end it.
+//! - A subscriber has a bounded queue. Records that it has missed are read from the log; each record is delivered once. Live pieces are marked
+//!   as not committed, and a subscriber that is behind loses them.
+//! - While an operator is asked, the time limits of the run and the turn pause. While an operator decides about a tool, the time limit of the
+//!   execution pauses too.
+//!
 //! # Example
 //!
 //! `examples/front_end.rs`, a front end; run it with `cargo run -p ensemble-runs --example front_end`:
@@ -20,11 +26,13 @@
 #![doc = concat!("```\n", include_str!("../examples/front_end.rs"), "```")]
 
 mod agents;
+mod answered;
 pub mod around;
 pub mod batch;
 mod carried;
 mod client_servers;
 pub mod config;
+mod definitions;
 mod desk;
 pub mod elsewhere;
 pub mod error;
@@ -65,9 +73,11 @@ mod tools;
 pub mod trust;
 
 pub use client_servers::{ClientServer, ClientServers, ServersError};
+pub use answered::{UnusedAnswer, check_option_answers};
+pub use ensemble_agents::agent::input::Answers;
 pub use error::RunError;
 pub use events::{LivePiece, Piece, RunEvent, RunEventKind, RunEvents, Tracer};
-pub use fork::{EditedText, ReadyFork};
+pub use fork::{ForkChanges, ReadyFork};
 pub use host::Host;
 pub use inputs::{WrongInput, as_one_schema as schema_of_inputs};
 pub use options::{CacheFolder, RunOptions};

@@ -1,10 +1,12 @@
 //! An ensemble and all ensembles that it names, directly or through others: their plans, and their findings.
+//!
+//! Invariant: none of them has an error, and each file is there once.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ensemble_core::explore::{Exploration, InnerResults, Inside};
+use ensemble_explore::{Exploration, InnerResults, Inside};
 use ensemble_language::diagnostic::{Code, Diagnostic, Severity};
 use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, ToolKind};
 use ensemble_language::loader::load;

@@ -1,4 +1,6 @@
 //! What a run is given, as plain data.
+//!
+//! Invariant: it depends on no command line.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;

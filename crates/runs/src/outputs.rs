@@ -1,11 +1,13 @@
 //! What agents that are no scripts can put out, as far as the files tell.
+//!
+//! Invariant: it is `None` where the keys can be any.
 
 use std::sync::Arc;
 
 use ensemble_agents::agent::reply::output_of;
-use ensemble_agents::sandbox::WrittenOutput;
 use ensemble_language::condition::Type;
 use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, ModelChoice, Profile, Reply, Simulated};
+use ensemble_scripts::WrittenOutput;
 
 /// The possible outputs of the agent; `None` where they may be any.
 pub(crate) fn written(

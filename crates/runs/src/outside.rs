@@ -1,4 +1,6 @@
 //! What an agent needs from outside of the program: processes, models, servers of tools.
+//!
+//! Invariant: what it does not name starts no process and asks no model.
 
 use ensemble_agents::agent::script::{self, Resolved};
 use ensemble_language::ensemble::{

@@ -1,4 +1,6 @@
 //! Whose files are used: those of the user and of the system, and none of anybody else.
+//!
+//! Invariant: a file of another user is not used.
 
 #![expect(clippy::disallowed_methods, reason = "owners of files are looked up here")]
 

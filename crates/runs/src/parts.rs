@@ -1,21 +1,20 @@
 //! What the agents of one ensemble are made of: profiles, places of scripts, and what all agents of a run share.
+//!
+//! Invariant: an agent that cannot run is reported at its place in the file.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ensemble_agents::agent::acp::Programs;
 use ensemble_agents::agent::build_error::BuildError;
-use ensemble_agents::agent::input::Answers;
-use ensemble_agents::agent::process::sandbox::Sandbox;
-use ensemble_agents::agent::process::{Bounds, Environment, Watchdog};
+use ensemble_agents::agent::input::AnswerQueue;
 use ensemble_agents::agent::script::Places;
 use ensemble_agents::agent::sub_ensemble::Conversations;
 use ensemble_agents::agent::tool::ToolPermissions;
 use ensemble_agents::agent::tool::mcp::Servers;
 use ensemble_agents::agent::window::{AgentWindow, WindowResources, of_model, room};
-use ensemble_agents::model::{Cache, Model, Network, Override, ProfileError, Profiles};
-use ensemble_agents::regular::{LARGEST_SCRIPT, read_text};
 use ensemble_core::operator::Operator;
+use ensemble_core::request::RequestAddress;
 use ensemble_core::store::Durability;
 use ensemble_core::thread::LiveOutput;
 use ensemble_language::diagnostic::Code;
@@ -23,6 +22,10 @@ use ensemble_language::diagnostic::Finding;
 use ensemble_language::ensemble::{Agent, AgentKind, Llm, ModelChoice, Setting};
 use ensemble_language::loader::codes::{NO_SANDBOX, NOT_READY};
 use ensemble_language::source::Route;
+use ensemble_models::{Cache, Model, Network, Override, ProfileError, Profiles};
+use ensemble_process::confine::Sandbox;
+use ensemble_process::{Bounds, Environment, Watchdog};
+use ensemble_scripts::regular_files::{LARGEST_SCRIPT, read_text};
 
 use crate::client_servers::ClientServers;
 use crate::elsewhere::Outside;
@@ -41,7 +44,7 @@ const OUTPUT_CAP: usize = 10 << 20;
 #[derive(Clone)]
 pub(crate) struct Shared {
     /// Answers given with the run.
-    pub(crate) answers: Arc<Answers>,
+    pub(crate) answers: Arc<AnswerQueue>,
     /// Which agents ask.
     pub(crate) asking: Arc<Asking>,
     /// Who is asked.
@@ -64,6 +67,8 @@ pub(crate) struct Shared {
     pub(crate) project: Arc<Project>,
     /// The world around the run.
     pub(crate) host: Host,
+    /// The address of the ensemble, without the keys of parts.
+    pub(crate) address: RequestAddress,
     /// The ensembles that contain this one, outermost first.
     pub(crate) outer: Vec<PathBuf>,
     /// How surely logs are kept.
@@ -84,15 +89,17 @@ impl Shared {
     /// For the ensemble that this agent stands for.
     pub(crate) fn within(&self, agent: &str) -> Self {
         Self {
+            address: self.address.with_agent(agent.into()),
             cache: self.cache.as_ref().map(|cache| cache.within(agent)),
             stand_ins: self.stand_ins.as_ref().map(|stand_ins| stand_ins.within(agent)),
             ..self.clone()
         }
     }
 
-    /// For the ensemble that this tool stands for.
-    pub(crate) fn within_tool(&self, tool: &str) -> Self {
+    /// For the ensemble that this tool of the agent stands for.
+    pub(crate) fn within_tool(&self, agent: &str, tool: &str) -> Self {
         Self {
+            address: self.address.with_agent(agent.into()).with_call(tool.into(), 1),
             stand_ins: self.stand_ins.as_ref().map(|stand_ins| stand_ins.within(tool)),
             elsewhere: None,
             ..self.clone()

@@ -1,4 +1,6 @@
 //! From a file to a plan: read, load, check, compile; every problem in one go.
+//!
+//! Invariant: a `Prepared` has no error.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -6,15 +8,15 @@ use std::sync::Arc;
 use crate::config::config_profiles;
 use crate::error::RunError;
 use crate::project::Project;
-use ensemble_agents::model::{Override, Profiles};
 use ensemble_core::conversation::RunEnded;
-use ensemble_language::check::{self, Around};
+use ensemble_language::check::{self, CheckContext};
 use ensemble_language::diagnostic::{Diagnostic, Finding, Severity};
 use ensemble_language::ensemble::{Agent, Ensemble};
 use ensemble_language::loader::codes::{ALLOWANCE, CONDITION_FAILED};
 use ensemble_language::loader::{self, Loaded};
 use ensemble_language::plan::Plan;
 use ensemble_language::source::{Route, Source, Span};
+use ensemble_models::{Override, Profiles};
 
 /// How deep ensembles may contain ensembles.
 pub(crate) const DEEPEST: usize = 8;
@@ -39,7 +41,7 @@ pub struct Prepared {
 }
 
 /// All that is wrong with a text and with what it names. Conditions are read and not compiled, since nothing runs.
-pub fn examine(loaded: &Loaded, around: &dyn Around) -> Vec<Diagnostic> {
+pub fn examine(loaded: &Loaded, around: &dyn CheckContext) -> Vec<Diagnostic> {
     let ensemble = loaded.ensemble.as_ref();
     let findings = ensemble.map(|ensemble| check::check_around(ensemble, around));
     conclude(loaded, findings)

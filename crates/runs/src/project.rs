@@ -1,4 +1,6 @@
 //! Where the files of a project are: ensembles by name, the project's root, configurations.
+//!
+//! Invariant: relative paths begin in the folder of the project, not in that of the process.
 
 #![expect(clippy::disallowed_methods, reason = "this room reads the files of a project")]
 

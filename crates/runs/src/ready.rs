@@ -1,11 +1,13 @@
 //! An ensemble whose agents can run, before it has a run.
+//!
+//! Invariant: nothing is written before `begin`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use ensemble_agents::agent::acp::Programs;
-use ensemble_agents::agent::process::{Watchdog, kill_leftovers};
+use ensemble_agents::agent::input::AnswerQueue;
 use ensemble_agents::agent::tool::ToolPermissions;
 use ensemble_agents::agent::tool::mcp::Servers;
 use ensemble_core::conversation::{ConversationState, Event, Record, RunStarted};
@@ -13,16 +15,21 @@ use ensemble_core::executor::Clock;
 use ensemble_core::log::{CommitError, FORMAT, RunLog};
 use ensemble_core::operator::Operator;
 use ensemble_core::reporter::Reporter;
+use ensemble_core::request::{RequestAddress, RequestOrigin};
 use ensemble_core::resolver::{Decision, decide};
+use ensemble_core::runner::BoxFuture;
 use ensemble_core::runner::Runner;
 use ensemble_core::secrets::Secrets;
 use ensemble_core::store::{Durability, Lease, LogEnd, RunId, RunStore, StoreError, StoredRun};
 use ensemble_core::trace::TraceParent;
 use ensemble_language::data::{Context, digest};
+use ensemble_language::definition::ExternalDefinitions;
 use ensemble_language::diagnostic::Diagnostic;
 use ensemble_language::ensemble::Agent;
+use ensemble_process::{Watchdog, kill_leftovers};
 
 use crate::agents::{ReadyAgents, ready_agents};
+use crate::definitions::{DefinitionOptions, read_definitions};
 use crate::desk::Desk;
 use crate::elsewhere::{Elsewhere, Outside};
 use crate::error::RunError;
@@ -43,6 +50,7 @@ pub struct Ready {
     pub(crate) host: Host,
     agents: ReadyAgents,
     desk: Desk,
+    answers: Arc<AnswerQueue>,
     hub: Hub,
     secrets: Secrets,
     outermost: Outermost,
@@ -157,7 +165,7 @@ impl Making<'_> {
         }
         let file = project.folder.join(prepared.source.name());
         let hub = Hub::traced_by(options.tracer);
-        let desk = Desk::new(hub.clone());
+        let desk = Desk::new(hub.clone(), host.clone());
         let operator = host
             .operator()
             .unwrap_or_else(|| Arc::new(desk.clone()) as Arc<dyn Operator>);
@@ -171,7 +179,7 @@ impl Making<'_> {
         let told = hub.tracer().map(|tracer| tracer.secrets()).unwrap_or_default();
         told.iter().for_each(|secret| network.secrets().learn(secret));
         let shared = Shared {
-            answers: Arc::new(options.answers),
+            answers: Arc::new(AnswerQueue::new(options.answers)),
             asking: Arc::default(),
             permissions: Arc::new(
                 ToolPermissions::new(Arc::clone(&operator), options.allowed_tools).denying(options.denied_tools),
@@ -188,6 +196,7 @@ impl Making<'_> {
             overrides: given::overrides(models)?,
             project: Arc::new(project.clone()),
             host: host.clone(),
+            address: RequestAddress::default(),
             outer: vec![canonical(file)],
             durability: options.durability,
             cache: given::cache(options.cache.as_ref(), project)?,
@@ -199,7 +208,7 @@ impl Making<'_> {
         let outermost: Outermost = Arc::new(OnceLock::new());
         let agents = ready_agents(&prepared, &shared, &opener(outermost.clone()))?;
         if !are_checked {
-            shared.asking.check(&shared.answers)?;
+            shared.answers.with_answers(|answers| shared.asking.check(answers))?;
         }
         substitutes.map_or(Ok(()), |substitutes| substitutes.check())?;
         Ok(Made {
@@ -237,10 +246,22 @@ impl Made {
             simulated: self.agents.simulated.clone(),
             stubs: self.stubs.clone(),
             responders: self.responders.clone(),
+            caller: RequestOrigin::default(),
+            definitions: Some(self.definitions()),
             forked_from: None,
             trace: None,
             program: PROGRAM.to_owned(),
         }
+    }
+
+    /// Reads the digests of everything behind the agents as it is now.
+    pub(crate) fn definitions(&self) -> ExternalDefinitions {
+        let options = DefinitionOptions {
+            overrides: &self.shared.overrides,
+            stubs: &self.stubs,
+            responders: &self.responders,
+        };
+        read_definitions(&self.prepared, options, &self.shared.project)
     }
 
     /// What performs executions, without a run.
@@ -266,6 +287,7 @@ impl Made {
             host: self.host,
             agents: self.agents,
             desk: self.desk,
+            answers: self.shared.answers,
             hub: self.shared.hub,
             secrets: self.shared.network.secrets().clone(),
             outermost: self.outermost,
@@ -350,95 +372,101 @@ impl Ready {
     ///
     /// # Errors
     /// The store cannot be written.
-    pub async fn begin(mut self) -> Result<Run, RunError> {
-        let mut reporters = std::mem::take(&mut self.reporters);
-        let trace = self.hub.tracer().and_then(Tracer::parent);
-        self.opening.note(trace.as_ref());
-        let is_new = matches!(self.opening, Opening::New { .. });
-        let (stored, lease, log, state, first) = match self.opening {
-            Opening::New {
-                store,
-                id,
-                records,
-                then,
-            } => {
-                let text = self.prepared.source.text();
-                let stored = match &id {
-                    Some(id) => store.create(id, text).await?,
-                    None => created(&*store, &self.host, text).await?,
-                };
-                let records: Vec<Record> = (0..)
-                    .zip(records)
-                    .map(|(seq, record)| {
-                        let mut record = numbered(record, seq, stored.id());
-                        record.event = self.secrets.strike_event(record.event);
-                        record
-                    })
-                    .collect();
-                let (lease, log) = match recorded(&*stored, self.durability, &records).await {
-                    Ok(opened) => opened,
-                    Err(error) => {
-                        // A run that could not begin is none.
-                        let _ = stored.remove().await;
-                        return Err(error);
-                    }
-                };
-                let mut state = ConversationState::new(self.prepared.plan.clone());
-                for (seq, record) in (0..).zip(records) {
-                    state.apply(&record);
-                    if seq == 0 {
-                        // The others were told when they happened.
-                        reporters
-                            .iter_mut()
-                            .for_each(|reporter| reporter.report(&record, &state));
-                        if let Some(tracer) = self.hub.tracer() {
-                            tracer.observe(stored.id(), &record, &state);
+    pub fn begin(mut self) -> BoxFuture<'static, Result<Run, RunError>> {
+        Box::pin(async move {
+            let mut reporters = std::mem::take(&mut self.reporters);
+            let trace = self.hub.tracer().and_then(Tracer::parent);
+            self.opening.note(trace.as_ref());
+            let is_new = matches!(self.opening, Opening::New { .. });
+            let (stored, lease, log, state, first) = match self.opening {
+                Opening::New {
+                    store,
+                    id,
+                    records,
+                    then,
+                } => {
+                    let text = self.prepared.source.text();
+                    let stored = match &id {
+                        Some(id) => store.create(id, text).await?,
+                        None => created(&*store, &self.host, text).await?,
+                    };
+                    let records: Vec<Record> = (0..)
+                        .zip(records)
+                        .map(|(seq, record)| {
+                            let mut record = numbered(record, seq, stored.id());
+                            record.event = self.secrets.strike_event(record.event);
+                            record
+                        })
+                        .collect();
+                    let (lease, log) = match recorded(&*stored, self.durability, &records).await {
+                        Ok(opened) => opened,
+                        Err(error) => {
+                            // A run that could not begin is none.
+                            let _ = stored.remove().await;
+                            return Err(error);
+                        }
+                    };
+                    let mut state = ConversationState::new(self.prepared.plan.clone());
+                    for (seq, record) in (0..).zip(records) {
+                        state.apply(&record);
+                        if seq == 0 {
+                            // The others were told when they happened.
+                            reporters
+                                .iter_mut()
+                                .for_each(|reporter| reporter.report(&record, &state));
+                            if let Some(tracer) = self.hub.tracer() {
+                                tracer.observe(stored.id(), &record, &state);
+                            }
                         }
                     }
+                    (stored, lease, log, state, then)
                 }
-                (stored, lease, log, state, then)
-            }
-            Opening::GoOn {
-                run,
-                lease,
+                Opening::GoOn {
+                    run,
+                    lease,
+                    state,
+                    end,
+                    first,
+                } => {
+                    if let Some(started) = state.started() {
+                        kill_leftovers(&started.run_id);
+                    }
+                    if matches!(first, Event::RunResumed(_)) {
+                        self.desk.expect(state.pending_requests().cloned().collect());
+                    }
+                    let log = run.log(end, self.durability).await?;
+                    (run, lease, log, *state, Some(first))
+                }
+            };
+            let _ = self.outermost.set(stored.clone());
+            // What is said at the beginning of a new run belongs to its first segment.
+            let begins_at = if is_new { 0 } else { state.next_seq() };
+            let segment = self.hub.segment(stored.id(), begins_at, trace.as_ref());
+            let ReadyAgents {
+                runners,
+                servers,
+                programs,
+                ..
+            } = self.agents;
+            Ok(Run::drive(Driven {
+                stored,
+                prepared: self.prepared,
+                leases: std::iter::once(lease).chain(self.held).collect(),
+                log,
                 state,
-                end,
                 first,
-            } => {
-                if let Some(started) = state.started() {
-                    kill_leftovers(&started.run_id);
-                }
-                let log = run.log(end, self.durability).await?;
-                (run, lease, log, *state, Some(first))
-            }
-        };
-        let _ = self.outermost.set(stored.clone());
-        // What is said at the beginning of a new run belongs to its first segment.
-        let begins_at = if is_new { 0 } else { state.next_seq() };
-        let segment = self.hub.segment(stored.id(), begins_at, trace.as_ref());
-        let ReadyAgents {
-            runners,
-            servers,
-            programs,
-            ..
-        } = self.agents;
-        Ok(Run::drive(Driven {
-            stored,
-            prepared: self.prepared,
-            leases: std::iter::once(lease).chain(self.held).collect(),
-            log,
-            state,
-            first,
-            runners,
-            servers,
-            programs,
-            reporters,
-            desk: self.desk,
-            hub: self.hub,
-            segment,
-            secrets: self.secrets,
-            host: self.host,
-        }))
+                runners,
+                servers,
+                programs,
+                reporters,
+                desk: self.desk,
+                answers: self.answers,
+                hub: self.hub,
+                segment,
+                secrets: self.secrets,
+                host: self.host,
+            }))
+        })
     }
 }
 

@@ -1,17 +1,22 @@
 //! A run as its store has it: its records, its ensemble as it was, and the right to drive it.
+//!
+//! Invariant: reading a run does not change it.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use ensemble_core::conversation::{ConversationState, Event, OpenExecution, Record, RunStarted};
+use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::{Journal, StoredRun};
 use ensemble_language::data::{Context, digest};
 use ensemble_language::ensemble::{Ensemble, OnResume};
-use ensemble_language::loader::{self, Changes};
+use ensemble_language::loader::{self, Changes, Side};
 use ensemble_language::source::Source;
 
 use crate::carried::carry_over;
+use crate::definitions::{DefinitionOptions, RecordedDefinitions, read_definitions};
 use crate::error::RunError;
+use crate::given::overrides;
 use crate::inputs::Given;
 use crate::prepare::{Prepared, prepare, prepare_text};
 use crate::project::Project;
@@ -33,16 +38,18 @@ impl RecordedRun {
     ///
     /// # Errors
     /// The log or the ensemble cannot be read.
-    pub async fn read(run: Arc<dyn StoredRun>, project: &Project) -> Result<Self, RunError> {
-        let journal = run.read_all().await?;
-        let prepared = recorded_ensemble(&*run, started(&journal.records)?, project).await?;
-        let mut state = ConversationState::new(prepared.plan.clone());
-        journal.records.iter().for_each(|record| state.apply(record));
-        Ok(Self {
-            run,
-            journal,
-            prepared: Arc::new(prepared),
-            state,
+    pub fn read<'f>(run: Arc<dyn StoredRun>, project: &'f Project) -> BoxFuture<'f, Result<Self, RunError>> {
+        Box::pin(async move {
+            let journal = run.read_all().await?;
+            let prepared = recorded_ensemble(&*run, started(&journal.records)?, project).await?;
+            let mut state = ConversationState::new(prepared.plan.clone());
+            journal.records.iter().for_each(|record| state.apply(record));
+            Ok(Self {
+                run,
+                journal,
+                prepared: Arc::new(prepared),
+                state,
+            })
         })
     }
 
@@ -90,14 +97,38 @@ impl RecordedRun {
             return None;
         }
         let loaded = loader::load(&file);
-        let changes = loader::changes(self.prepared.loaded.document.as_ref()?, loaded.document.as_ref()?);
+        let recorded = Side::of_text(self.prepared.loaded.document.as_ref()?);
+        let changes = loader::changes(recorded, Side::of_text(loaded.document.as_ref()?));
         (!changes.is_empty()).then(|| (path.display().to_string(), changes))
+    }
+
+    /// Returns a sentence for each script, nested ensemble and profile behind an agent that has changed since the run
+    /// recorded its digest. The run continues with them as they are now.
+    pub fn changed_definitions(&self, project: &Project) -> Vec<String> {
+        let recorded = RecordedDefinitions::of(&self.journal.records).latest;
+        let (Some(recorded), Ok(started)) = (recorded, self.started()) else {
+            return Vec::new();
+        };
+        let (Ok(overrides), Some(document)) = (overrides(&started.models), &self.prepared.loaded.document) else {
+            return Vec::new();
+        };
+        let options = DefinitionOptions {
+            overrides: &overrides,
+            stubs: &started.stubs,
+            responders: &started.responders,
+        };
+        let now = read_definitions(&self.prepared, options, project);
+        let side = |external| Side {
+            document,
+            external: Some(external),
+        };
+        loader::changes(side(&recorded), side(&now)).sentences().collect()
     }
 }
 
-/// Agents of the open turn whose success does not prove that what they said still holds: they are executed again when the run is
-/// resumed.
-pub fn again(prepared: &Prepared, state: &ConversationState) -> Vec<Arc<str>> {
+/// Returns the agents of the open turn that are executed again when the run is resumed: those that have finished, with
+/// `on_resume: rerun`.
+pub fn agents_to_rerun(prepared: &Prepared, state: &ConversationState) -> Vec<Arc<str>> {
     let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
     let finished = slots.filter(|slot| matches!(slot.progress, OpenExecution::Finished(_)));
     finished
@@ -106,7 +137,7 @@ pub fn again(prepared: &Prepared, state: &ConversationState) -> Vec<Arc<str>> {
         .collect()
 }
 
-/// Does what this agent said never prove that it still holds?
+/// Returns whether the agent has `on_resume: rerun`.
 pub(crate) fn reruns(prepared: &Prepared, agent: &str) -> bool {
     let id = prepared.plan.id(agent);
     id.is_some_and(|id| prepared.plan.agent(id).conversation.on_resume == OnResume::Rerun)
@@ -127,23 +158,25 @@ pub fn started(records: &[Record]) -> Result<&RunStarted, RunError> {
 ///
 /// # Errors
 /// The copy of its text cannot be read, or has errors.
-pub async fn recorded_ensemble(
-    run: &dyn StoredRun,
-    started: &RunStarted,
-    project: &Project,
-) -> Result<Prepared, RunError> {
-    let source = match run.folder() {
-        Some(folder) => {
-            let name = project.relative(&folder.join("ensemble.yaml")).display().to_string();
-            Source::new(name, run.ensemble().await?)
-        }
-        None => Source::new(&*started.ensemble, run.ensemble().await?),
-    };
-    let file = Path::new(&started.ensemble_file);
-    let stands_in = file.parent().unwrap_or(Path::new("."));
-    let stands_in = stands_in.canonicalize().unwrap_or_else(|_| stands_in.to_owned());
-    let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
-    prepare_text(source, file, stands_in, started.project_root.as_str().into())
+pub fn recorded_ensemble<'f>(
+    run: &'f dyn StoredRun,
+    started: &'f RunStarted,
+    project: &'f Project,
+) -> BoxFuture<'f, Result<Prepared, RunError>> {
+    Box::pin(async move {
+        let source = match run.folder() {
+            Some(folder) => {
+                let name = project.relative(&folder.join("ensemble.yaml")).display().to_string();
+                Source::new(name, run.ensemble().await?)
+            }
+            None => Source::new(&*started.ensemble, run.ensemble().await?),
+        };
+        let file = Path::new(&started.ensemble_file);
+        let stands_in = file.parent().unwrap_or(Path::new("."));
+        let stands_in = stands_in.canonicalize().unwrap_or_else(|_| stands_in.to_owned());
+        let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+        prepare_text(source, file, stands_in, started.project_root.as_str().into())
+    })
 }
 
 /// The ensemble in the file that a run was started from, if the file still says the same.

@@ -3,6 +3,8 @@
 //! The new text is written beside the file and takes its place by a rename, so that an interruption leaves either text. A link
 //! stays a link, and the permissions stay. Of several files all are replaced or none, except where the process is killed between
 //! two renames.
+//!
+//! Invariant: a file whose text is not the expected one stays, and so do the others then; an interruption leaves either text of a file.
 
 #![expect(clippy::disallowed_methods, reason = "files of the user are written here")]
 
@@ -11,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 /// Why a file has not been replaced. It is as it was.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NotReplaced {
+pub enum ReplaceError {
     /// Its text is another one than the caller has read.
     #[error("it was changed since it was read")]
     Changed,
@@ -23,7 +25,7 @@ pub enum NotReplaced {
     Refused(String),
 }
 
-impl From<std::io::Error> for NotReplaced {
+impl From<std::io::Error> for ReplaceError {
     fn from(error: std::io::Error) -> Self {
         Self::Refused(error.to_string())
     }
@@ -42,11 +44,11 @@ pub struct Replacement<'t> {
 
 /// Why none of several files has been replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NoneReplaced {
+pub struct ReplaceAllError {
     /// The number of the file that is in the way.
     pub at: usize,
     /// Why.
-    pub why: NotReplaced,
+    pub why: ReplaceError,
     /// The numbers of files that have their new texts all the same, because their old ones could not be put back.
     pub left: Vec<usize>,
 }
@@ -55,7 +57,7 @@ pub struct NoneReplaced {
 ///
 /// # Errors
 /// The file cannot be written, or its text is another one.
-pub fn replace(path: &Path, before: &str, after: &str) -> Result<(), NotReplaced> {
+pub fn replace(path: &Path, before: &str, after: &str) -> Result<(), ReplaceError> {
     replace_all(&[Replacement { path, before, after }]).map_err(|none| none.why)
 }
 
@@ -66,15 +68,15 @@ pub fn replace(path: &Path, before: &str, after: &str) -> Result<(), NotReplaced
 ///
 /// # Errors
 /// A file cannot be written, or its text is another one.
-pub fn replace_all(files: &[Replacement<'_>]) -> Result<(), NoneReplaced> {
+pub fn replace_all(files: &[Replacement<'_>]) -> Result<(), ReplaceAllError> {
     place_all(files, &mut |from, to| std::fs::rename(from, to))
 }
 
 /// What renames a file.
 type Rename<'r> = &'r mut dyn FnMut(&Path, &Path) -> std::io::Result<()>;
 
-fn place_all(files: &[Replacement<'_>], rename: Rename<'_>) -> Result<(), NoneReplaced> {
-    let none = |(at, why)| NoneReplaced {
+fn place_all(files: &[Replacement<'_>], rename: Rename<'_>) -> Result<(), ReplaceAllError> {
+    let none = |(at, why)| ReplaceAllError {
         at,
         why,
         left: Vec::new(),
@@ -91,7 +93,7 @@ fn place_all(files: &[Replacement<'_>], rename: Rename<'_>) -> Result<(), NoneRe
         if let Err(why) = placed {
             let left = (0..at).filter(|before| !written[*before].put_back(&files[*before], rename));
             let left = left.collect();
-            return Err(NoneReplaced { at, why, left });
+            return Err(ReplaceAllError { at, why, left });
         }
     }
     Ok(())
@@ -105,13 +107,13 @@ struct Written {
 }
 
 impl Written {
-    fn of(file: &Replacement<'_>, keeps_old: bool) -> Result<Self, NotReplaced> {
+    fn of(file: &Replacement<'_>, keeps_old: bool) -> Result<Self, ReplaceError> {
         let target = file.path.canonicalize()?;
         let data = std::fs::metadata(&target)?;
         if data.permissions().readonly() {
-            return Err(NotReplaced::ReadOnly);
+            return Err(ReplaceError::ReadOnly);
         }
-        let in_no_folder = || NotReplaced::Refused("it is in no folder".to_owned());
+        let in_no_folder = || ReplaceError::Refused("it is in no folder".to_owned());
         let folder = target.parent().ok_or_else(in_no_folder)?;
         let name = target.file_name().unwrap_or_default().to_string_lossy();
         let beside = |end: &str| folder.join(format!(".{name}.{}.{end}", std::process::id()));
@@ -126,10 +128,10 @@ impl Written {
     }
 
     /// Is the text of the file still the one that was read?
-    fn check(&self, file: &Replacement<'_>) -> Result<(), NotReplaced> {
+    fn check(&self, file: &Replacement<'_>) -> Result<(), ReplaceError> {
         match std::fs::read(&self.target)? == file.before.as_bytes() {
             true => Ok(()),
-            false => Err(NotReplaced::Changed),
+            false => Err(ReplaceError::Changed),
         }
     }
 
@@ -202,7 +204,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("x.yaml");
         std::fs::write(&path, "theirs").expect("written");
-        assert_eq!(replace(&path, "old", "new"), Err(NotReplaced::Changed));
+        assert_eq!(replace(&path, "old", "new"), Err(ReplaceError::Changed));
         assert_eq!(std::fs::read_to_string(&path).expect("text"), "theirs");
         replace(&path, "theirs", "new").expect("written");
         assert_eq!(std::fs::read_to_string(&path).expect("text"), "new");
@@ -234,7 +236,11 @@ mod tests {
     }
 
     /// Files that contain `1`, `2`, …, and what `place_all` comes to if the renames with these numbers fail.
-    fn placed(files: usize, failing: &[usize], change: impl FnOnce(&Path)) -> (Result<(), NoneReplaced>, Vec<String>) {
+    fn placed(
+        files: usize,
+        failing: &[usize],
+        change: impl FnOnce(&Path),
+    ) -> (Result<(), ReplaceAllError>, Vec<String>) {
         let folder = tempfile::tempdir().expect("a folder");
         let paths: Vec<PathBuf> = (1..=files).map(|at| folder.path().join(format!("{at}.yaml"))).collect();
         let texts: Vec<(String, String)> = (1..=files).map(|at| (at.to_string(), format!("new {at}"))).collect();
@@ -267,8 +273,8 @@ mod tests {
     #[test]
     fn all_files_are_replaced_or_none() {
         let refused = |at, left: &[usize]| {
-            let why = NotReplaced::Refused("no".to_owned());
-            Err(NoneReplaced {
+            let why = ReplaceError::Refused("no".to_owned());
+            Err(ReplaceAllError {
                 at,
                 why,
                 left: left.to_vec(),
@@ -295,7 +301,7 @@ mod tests {
     fn what_is_in_the_way_of_the_last_file_is_seen_before_the_first_one_is_replaced() {
         let changed = |folder: &Path| std::fs::write(folder.join("3.yaml"), "theirs").expect("written");
         let (result, texts) = placed(3, &[1], changed);
-        assert_eq!(result.expect_err("it was changed").why, NotReplaced::Changed);
+        assert_eq!(result.expect_err("it was changed").why, ReplaceError::Changed);
         assert_eq!(texts, ["1", "2", "theirs"]);
         let folder = |folder: &Path| {
             std::fs::remove_file(folder.join("3.yaml")).expect("removed");
@@ -305,9 +311,9 @@ mod tests {
         assert!(
             matches!(
                 result,
-                Err(NoneReplaced {
+                Err(ReplaceAllError {
                     at: 2,
-                    why: NotReplaced::Refused(_),
+                    why: ReplaceError::Refused(_),
                     ..
                 })
             ),

@@ -1,15 +1,15 @@
 //! What of a recorded run need not be executed again in a run that repeats a part of it.
+//!
+//! Invariant: what followed from a repeated execution is not.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use ensemble_core::conversation::{
-    ConversationState, Event, ExecutionEnd, ExecutionFinished, OpenTurn, PartEnded, Slot,
-};
+use ensemble_core::conversation::{ConversationState, Event, ExecutionFinished, OpenTurn, PartEnded, Slot};
 use ensemble_core::executor::execution;
-use ensemble_core::runner::Observation;
+use ensemble_core::runner::AttemptResult;
 use ensemble_core::stopwatch::Stopwatch;
-use ensemble_language::data::{JsonMap, Usage};
+use ensemble_language::data::Usage;
 use ensemble_language::ensemble::{AgentKind, Memory};
 use ensemble_language::plan::Plan;
 
@@ -27,12 +27,12 @@ pub(crate) struct Repeated {
     pub(crate) part: Option<Arc<str>>,
 }
 
-/// The results of the origin from turn `from` on, save those of agents that are `out`, and those of the execution that
+/// The results of the origin from turn `from` on, save those of executions that are `out`, and those of the execution that
 /// is repeated and of everything that followed from it.
 pub(crate) fn reusable(
     origin: &RecordedRun,
     from: u32,
-    is_out: impl Fn(&str) -> bool,
+    is_out: impl Fn(&str, u32) -> bool,
     repeated: Option<Repeated>,
 ) -> Result<Reusable, RunError> {
     let plan = &origin.prepared.plan;
@@ -49,7 +49,9 @@ pub(crate) fn reusable(
                     read = reads(plan, &state, open, &mut followed);
                 }
             }
-            Event::PartEnded(part) if part.turn >= from && !is_out(&part.agent) && part.output().is_some() => {
+            Event::PartEnded(part)
+                if part.turn >= from && !is_out(&part.agent, part.execution) && part.output().is_some() =>
+            {
                 let key = (part.agent.clone(), part.execution);
                 let is_repeated = repeated.as_ref().is_some_and(|repeated| {
                     repeated.executed == key && repeated.part.as_ref().is_none_or(|name| *name == part.key)
@@ -58,7 +60,9 @@ pub(crate) fn reusable(
                     reuse.insert_part(with_all_iterations(part, &state));
                 }
             }
-            Event::ExecutionFinished(finished) if finished.turn >= from && !is_out(&finished.agent) => {
+            Event::ExecutionFinished(finished)
+                if finished.turn >= from && !is_out(&finished.agent, finished.execution) =>
+            {
                 let key = (finished.agent.clone(), finished.execution);
                 if let (false, Some(read)) = (followed.contains(&key), read.get(&finished.agent)) {
                     let finished = state.finished(&finished.agent).unwrap_or(finished);
@@ -130,21 +134,18 @@ fn ended_parts(slot: &Slot) -> Vec<Arc<PartEnded>> {
 }
 
 /// What came of it, with what all its attempts cost.
-fn observation(finished: &ExecutionFinished, state: &ConversationState) -> Observation {
+fn observation(finished: &ExecutionFinished, state: &ConversationState) -> AttemptResult {
     let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
     let slot = slots.into_iter().find(|slot| slot.start.agent == finished.agent);
     let parts = slot.map_or_else(Vec::new, ended_parts);
-    Observation {
-        result: match &finished.end {
-            ExecutionEnd::Failed(failure) => Err(failure.clone()),
-            ExecutionEnd::Succeeded(output) => Ok(output.as_object().cloned().unwrap_or_else(JsonMap::new)),
-        },
+    let recorded = AttemptResult::from_record(finished.clone());
+    AttemptResult {
         // What its parts used is told with them.
         usage: match parts.is_empty() {
             true => slot.and_then(|slot| slot.usage),
-            false => finished.usage,
+            false => recorded.usage,
         },
-        exchange: finished.exchange.clone(),
         parts,
+        ..recorded
     }
 }

@@ -1,5 +1,7 @@
 //! Results of one run taken over into another: for the same agent, the same execution and the same digest of what
 //! it read, never by position.
+//!
+//! Invariant: a result is found by agent, execution and what was read, never by position.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -7,7 +9,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use ensemble_core::conversation::{PartEnded, RunStarted};
-use ensemble_core::runner::{BoxFuture, Execution, Observation, Observed, Runner};
+use ensemble_core::runner::{AttemptOutcome, AttemptResult, BoxFuture, Execution, Runner};
 use ensemble_language::data::{Context, digest};
 use ensemble_language::plan::{AgentId, Plan};
 
@@ -17,7 +19,7 @@ type KnownParts = HashMap<Arc<str>, Arc<PartEnded>>;
 /// Results that may be taken over.
 #[derive(Debug, Default)]
 pub(crate) struct Reusable {
-    results: HashMap<(Arc<str>, u32), (String, Observation)>,
+    results: HashMap<(Arc<str>, u32), (String, AttemptResult)>,
     /// The parts of executions, by key; a part is taken over where its item is the same.
     parts: HashMap<(Arc<str>, u32), Arc<KnownParts>>,
     added: Added,
@@ -106,7 +108,7 @@ fn without(values: &Arc<Context>, names: &HashSet<Arc<str>>) -> Arc<Context> {
 
 impl Reusable {
     /// Keeps what an execution came to; a later entry replaces an earlier one.
-    pub(crate) fn insert(&mut self, agent: Arc<str>, execution: u32, read: String, observation: Observation) {
+    pub(crate) fn insert(&mut self, agent: Arc<str>, execution: u32, read: String, observation: AttemptResult) {
         self.results.insert((agent, execution), (read, observation));
     }
 
@@ -126,7 +128,7 @@ impl Reusable {
         Self { added, ..self }
     }
 
-    fn get(&self, execution: &Execution, reads: Reads) -> Option<&Observation> {
+    fn get(&self, execution: &Execution, reads: Reads) -> Option<&AttemptResult> {
         let key = (execution.agent_name.clone(), execution.execution);
         let (read, observation) = self.results.get(&key)?;
         (digest_of_reads(execution, reads, &self.added) == *read).then_some(observation)
@@ -141,9 +143,9 @@ impl Reusing {
 }
 
 impl Runner for Reusing {
-    fn execute(&self, mut execution: Execution) -> BoxFuture<'_, Observed> {
+    fn execute(&self, mut execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
         match self.results.get(&execution, self.reads) {
-            Some(observation) => Box::pin(std::future::ready(Observed::Reused(observation.clone()))),
+            Some(observation) => Box::pin(std::future::ready(AttemptOutcome::Reused(observation.clone()))),
             None => {
                 let key = (execution.agent_name.clone(), execution.execution);
                 if let (Some(parts), Some(known)) = (&mut execution.parts, self.results.parts.get(&key)) {
@@ -188,7 +190,7 @@ mod tests {
                 execution: number,
                 ..execution()
             };
-            let Observed::Finished(observation) = Observed::success(said(number)) else {
+            let AttemptOutcome::Finished(observation) = AttemptOutcome::success(said(number)) else {
                 panic!("a success has finished")
             };
             reusable.insert(

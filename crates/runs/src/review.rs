@@ -1,10 +1,12 @@
 //! What a file would do with the user's keys and environment, for the user to look at and for a run to ask about.
+//!
+//! Invariant: every ensemble of a run passes it before anything starts.
 
 use std::path::{Path, PathBuf};
 
-use ensemble_agents::model::Override;
 use ensemble_language::data::digest;
 use ensemble_language::loader::codes::UNANSWERED;
+use ensemble_models::Override;
 
 use crate::config::{config_of, users};
 use crate::error::RunError;

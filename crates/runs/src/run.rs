@@ -1,25 +1,31 @@
 //! A run that is driven: its handle, and the task that drives it.
+//!
+//! Invariant: dropping a handle does not end the run.
 
 use std::sync::Arc;
 
 use ensemble_agents::agent::acp::Programs;
-use ensemble_agents::agent::process::settle;
+use ensemble_agents::agent::input::AnswerQueue;
 use ensemble_agents::agent::tool::mcp::Servers;
 use ensemble_core::conversation::{Canceller, ConversationState, Event, Interruption, MessageAdded, Record, RunEnded};
 use ensemble_core::executor::Executor;
 use ensemble_core::log::{CommitError, RunLog};
-use ensemble_core::operator::{Answer, Asked, Decision, PermissionRequest};
+use ensemble_core::operator::OperatorRequest;
 use ensemble_core::reporter::Reporter;
+use ensemble_core::request::{AnswerRefusal, Answerer, PendingRequest, RequestAnswer, resolve_request};
+use ensemble_core::runner::BoxFuture;
 use ensemble_core::runner::Runner;
 use ensemble_core::secrets::Secrets;
 use ensemble_core::store::{Lease, RunId, StoredRun};
 use ensemble_core::trace::{self, SpanContext};
+use ensemble_process::settle;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use crate::desk::Desk;
+use crate::answered::{UnusedAnswer, find_named_decided};
+use crate::desk::{ClientAnswer, Desk};
 use crate::error::RunError;
-use crate::events::{Hub, HubReporter, RunEvents, Tracer};
+use crate::events::{Hub, HubReporter, LogReader, RunEvents, Tracer};
 use crate::host::Host;
 use crate::prepare::Prepared;
 
@@ -30,6 +36,7 @@ pub struct Run {
     stored: Arc<dyn StoredRun>,
     prepared: Arc<Prepared>,
     desk: Desk,
+    answers: Arc<AnswerQueue>,
     hub: Hub,
     says: mpsc::UnboundedSender<Arc<str>>,
     interruptions: mpsc::UnboundedSender<Interruption>,
@@ -73,6 +80,7 @@ pub(crate) struct Driven {
     pub(crate) programs: Arc<Programs>,
     pub(crate) reporters: Vec<Box<dyn Reporter + Send>>,
     pub(crate) desk: Desk,
+    pub(crate) answers: Arc<AnswerQueue>,
     pub(crate) hub: Hub,
     /// With telemetry: the segment of the trace that begins.
     pub(crate) segment: Option<SpanContext>,
@@ -89,7 +97,7 @@ impl Run {
         let (sender, leg) = watch::channel(Leg::Open);
         driven.hub.begin(driven.stored.id().clone());
         let (stored, prepared) = (driven.stored.clone(), driven.prepared.clone());
-        let (desk, hub) = (driven.desk.clone(), driven.hub.clone());
+        let (desk, answers, hub) = (driven.desk.clone(), driven.answers.clone(), driven.hub.clone());
         let channels = Channels {
             messages,
             interrupted,
@@ -105,6 +113,7 @@ impl Run {
             stored,
             prepared,
             desk,
+            answers,
             hub,
             says,
             interruptions,
@@ -139,7 +148,7 @@ impl Run {
     pub fn events_from(&self, seq: u64) -> RunEvents {
         let events = self.hub.subscribe(self.stored.clone(), seq);
         // Looked at after the subscription begins, so that no question is missed; the events drop those that come twice.
-        events.with_open(self.desk.open())
+        events.with_open(self.desk.open_events())
     }
 
     /// Is the conversation over, or did its log fail?
@@ -153,43 +162,85 @@ impl Run {
         async move { while closed.changed().await.is_ok() {} }
     }
 
-    /// The questions that wait for an answer, the oldest first.
-    pub fn questions(&self) -> Vec<Asked> {
-        self.desk.questions()
+    /// The questions and permission requests that wait for an answer, in the order of the file.
+    pub fn open_requests(&self) -> Vec<OperatorRequest> {
+        self.desk.open_requests()
     }
 
-    /// The calls that wait for permission, the oldest first.
-    pub fn permissions(&self) -> Vec<PermissionRequest> {
-        self.desk.permissions()
+    /// Changes when a request is asked, decided or withdrawn.
+    pub fn request_changes(&self) -> watch::Receiver<u64> {
+        self.desk.changes()
     }
 
-    /// Answers the oldest question of an agent, and waits for the question if the agent has not asked.
+    /// Answers a question or a permission request that was shown. In a resumed run, waits until the request is asked again.
     ///
     /// # Errors
-    /// The conversation ended, and the agent had not asked.
-    pub async fn answer(&self, agent: &str, answer: impl Into<String>) -> Result<(), RunError> {
-        let answered = self.desk.answer(agent, Answer::Text(answer.into()));
-        self.unless_over(answered, || format!("the conversation ended, and {agent} did not ask"))
-            .await
+    /// [`RunError::Answer`]: the request is decided, is not the one that was shown, or does not take the answer.
+    /// [`RunError::NotAsked`]: the conversation ended, and the request was not asked again.
+    pub async fn answer(
+        &self,
+        request: &PendingRequest,
+        answer: RequestAnswer,
+        by: impl Into<Answerer>,
+    ) -> Result<(), RunError> {
+        let (address, digest, by) = (request.address.clone(), request.digest.clone(), by.into());
+        self.answer_shown(ClientAnswer { address, digest, answer, by }).await
     }
 
-    /// Decides about the call with that id, and waits for the request if it was not made.
+    pub(crate) async fn answer_shown(&self, answer: ClientAnswer) -> Result<(), RunError> {
+        let address = answer.address.clone();
+        let answered = self.desk.answer(answer);
+        self.unless_over(answered, || format!("the conversation ended, and `{address}` did not ask"))
+            .await?
+            .map_err(RunError::from)
+    }
+
+    /// Returns the answers of options that no question has taken, each with the answer that was used instead.
     ///
     /// # Errors
-    /// The conversation ended, and the call had not been requested.
-    pub async fn permit(&self, call: &str, decision: Decision) -> Result<(), RunError> {
-        let decided = self.desk.permit(call, decision);
-        self.unless_over(decided, || {
-            format!("the conversation ended, and no call `{call}` was requested")
-        })
-        .await
+    /// The journal cannot be read.
+    pub async fn unused_answers(&self) -> Result<Vec<UnusedAnswer>, RunError> {
+        let unused = self.answers.unused();
+        if unused.is_empty() {
+            return Ok(Vec::new());
+        }
+        let events = LogReader::new(self.stored.clone(), 0).rest().await?;
+        let unused = unused.into_iter().map(|(address, text)| UnusedAnswer {
+            decided: find_named_decided(&events, &address),
+            address,
+            text,
+        });
+        Ok(unused.collect())
     }
 
-    async fn unless_over(&self, asked: impl Future<Output = ()>, why: impl FnOnce() -> String) -> Result<(), RunError> {
+    /// Waits until the request with this address, or with this bare name of its agent, is open, and returns it.
+    ///
+    /// # Errors
+    /// The conversation ended without the request, or the name is not unique.
+    pub async fn wait_for_request(&self, given: &str) -> Result<PendingRequest, RunError> {
+        let waited = async {
+            let mut changes = self.desk.changes();
+            loop {
+                changes.mark_unchanged();
+                let open = self.open_requests();
+                let pending: Vec<PendingRequest> = open.iter().map(|open| open.request().clone()).collect();
+                match resolve_request(given, &pending) {
+                    Err(AnswerRefusal::NotPending { .. }) => {}
+                    found => return found.cloned(),
+                }
+                // The sender is in the desk of this run.
+                let _ = changes.changed().await;
+            }
+        };
+        let why = || format!("the conversation ended, and `{given}` did not ask");
+        self.unless_over(waited, why).await?.map_err(RunError::from)
+    }
+
+    async fn unless_over<T>(&self, asked: impl Future<Output = T>, why: impl FnOnce() -> String) -> Result<T, RunError> {
         let mut leg = self.leg.clone();
         tokio::select! {
             biased;
-            () = asked => Ok(()),
+            done = asked => Ok(done),
             _ = leg.wait_for(|leg| !matches!(leg, Leg::Open)) => Err(RunError::NotAsked(why())),
         }
     }
@@ -212,14 +263,16 @@ impl Run {
     ///
     /// # Errors
     /// The log failed, so the run stopped; [`Self::finish`] has the error.
-    pub async fn outcome(&self) -> Result<RunEnded, RunError> {
-        let mut leg = self.leg.clone();
-        let ended = leg.wait_for(|leg| !matches!(leg, Leg::Open)).await;
-        match ended.as_deref() {
-            Ok(Leg::Ended(ended)) => Ok(RunEnded::clone(ended)),
-            Ok(Leg::Failed(error)) => Err(RunError::Stopped(error.clone())),
-            Ok(Leg::Open) | Err(_) => Err(RunError::Stopped("its task has ended".to_owned())),
-        }
+    pub fn outcome<'f>(&'f self) -> BoxFuture<'f, Result<RunEnded, RunError>> {
+        Box::pin(async move {
+            let mut leg = self.leg.clone();
+            let ended = leg.wait_for(|leg| !matches!(leg, Leg::Open)).await;
+            match ended.as_deref() {
+                Ok(Leg::Ended(ended)) => Ok(RunEnded::clone(ended)),
+                Ok(Leg::Failed(error)) => Err(RunError::Stopped(error.clone())),
+                Ok(Leg::Open) | Err(_) => Err(RunError::Stopped("its task has ended".to_owned())),
+            }
+        })
     }
 
     /// How the conversation has ended; `None` while it goes on, or where its log failed.
@@ -251,13 +304,15 @@ impl Run {
     ///
     /// # Errors
     /// The log failed, so the run stopped.
-    pub async fn finish(self) -> Result<Finished, RunError> {
-        drop(self.says);
-        let (state, result) = self.task.await.map_err(|error| RunError::Stopped(error.to_string()))?;
-        result?;
-        Ok(Finished {
-            run: self.stored.id().clone(),
-            state,
+    pub fn finish(self) -> BoxFuture<'static, Result<Finished, RunError>> {
+        Box::pin(async move {
+            drop(self.says);
+            let (state, result) = self.task.await.map_err(|error| RunError::Stopped(error.to_string()))?;
+            result?;
+            Ok(Finished {
+                run: self.stored.id().clone(),
+                state,
+            })
         })
     }
 }

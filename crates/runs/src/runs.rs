@@ -1,16 +1,19 @@
 //! The front of the run layer: everything that begins with an ensemble or a recorded run.
+//!
+//! Invariant: a run that is driven elsewhere cannot be resumed.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ensemble_agents::agent::process::kill_leftovers;
 use ensemble_core::conversation::{Event, MessageAdded, Record, RunResumed};
 use ensemble_core::executor::Clock;
 use ensemble_core::operator::Operator;
 use ensemble_core::store::{Lease, RunId, RunStore, StoreError, StoredRun};
 use ensemble_language::data::Context;
 use ensemble_language::source::Source;
+use ensemble_process::kill_leftovers;
 
+use crate::definitions::RecordedDefinitions;
 use crate::error::RunError;
 use crate::files::FileStore;
 use crate::host::Host;
@@ -20,7 +23,7 @@ use crate::options::RunOptions;
 use crate::prepare::{Prepared, prepare, prepare_text};
 use crate::project::Project;
 use crate::ready::{Making, Opening, Ready, RunGiven};
-use crate::recorded::{RecordedRun, again};
+use crate::recorded::{RecordedRun, agents_to_rerun};
 use crate::run::Run;
 
 /// The runs of a project: starts them, and goes on with those that are recorded.
@@ -274,7 +277,10 @@ impl Runs {
     /// # Errors
     /// As [`Self::hold`] and [`HeldRun::resume`], or the store cannot be written.
     pub async fn resume(&self, which: impl Into<WhichRun>, options: RunOptions) -> Result<Run, RunError> {
-        self.hold(which).await?.resume(options)?.begin().await
+        let held = self.hold(which).await?;
+        let mut options = options;
+        held.check_answers(&mut options).await?;
+        held.resume(options)?.begin().await
     }
 
     /// Adds a user message to a run that has ended, and goes on.
@@ -313,8 +319,8 @@ impl HeldRun {
         }
         let first = Event::RunResumed(RunResumed {
             program: PROGRAM.to_owned(),
-            again: again(&self.recorded.prepared, &self.recorded.state),
-            trace: None,
+            again: agents_to_rerun(&self.recorded.prepared, &self.recorded.state),
+            ..RunResumed::default()
         });
         self.go_on(first, options)
     }
@@ -344,10 +350,15 @@ impl HeldRun {
             kill_leftovers(&self.recorded.started()?.run_id);
         }
         let text = message.into();
-        self.go_on(Event::MessageAdded(MessageAdded { text, set, trace: None }), options)
+        let message = MessageAdded {
+            text,
+            set,
+            ..MessageAdded::default()
+        };
+        self.go_on(Event::MessageAdded(message), options)
     }
 
-    fn go_on(self, first: Event, mut options: RunOptions) -> Result<Ready, RunError> {
+    fn go_on(self, mut first: Event, mut options: RunOptions) -> Result<Ready, RunError> {
         let recorded = self.recorded;
         options.keep_substitutes(recorded.started()?, |_| true);
         let models = match options.models.is_empty() {
@@ -355,6 +366,14 @@ impl HeldRun {
             false => options.models.clone(),
         };
         let made = self.runs.making(recorded.prepared.clone(), options, &models).make()?;
+        let definitions = Some(made.definitions());
+        if definitions != RecordedDefinitions::of(&recorded.journal.records).latest {
+            match &mut first {
+                Event::RunResumed(resumed) => resumed.definitions = definitions,
+                Event::MessageAdded(message) => message.definitions = definitions,
+                _ => {}
+            }
+        }
         Ok(made.into_ready(Opening::GoOn {
             end: recorded.journal.end,
             run: recorded.run,

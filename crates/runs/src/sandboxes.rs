@@ -1,10 +1,12 @@
 //! The sandboxes of an ensemble: rules with the paths of this machine.
+//!
+//! Invariant: a sandbox that cannot be enforced creates no run.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ensemble_agents::agent::process::sandbox::{Network, Rules, Sandbox, missing};
 use ensemble_language::ensemble;
+use ensemble_process::confine::{Network, Rules, Sandbox, missing};
 
 use crate::parts::{Parts, Unready};
 

@@ -1,11 +1,13 @@
 //! Which variables of the environment are secrets of a run.
+//!
+//! Invariant: they are known before anything starts.
 
-use ensemble_agents::agent::process::is_small;
-use ensemble_agents::model::Profiles;
 use ensemble_core::secrets::Secrets;
 use ensemble_language::ensemble::{
     AgentKind, Ensemble, HeaderText, McpServer, Profile, Setting, ToolKind, key_variables,
 };
+use ensemble_models::Profiles;
+use ensemble_process::is_small;
 
 use crate::host::Host;
 

@@ -1,4 +1,6 @@
 //! Runners in the place of agents, for tests of ensembles.
+//!
+//! Invariant: the run layer only asks for them, and decides nothing.
 
 use std::sync::Arc;
 

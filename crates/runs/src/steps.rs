@@ -2,6 +2,8 @@
 //!
 //! A durable engine decides the turns of a run itself, with the same fold and the same resolver, and gives each execution
 //! to a worker. The worker performs it here as a run would: with its attempts, pauses, time limits, parts and tools.
+//!
+//! Invariant: an execution is performed by the same executor as in a run, and no turn is finished or begun.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,54 +57,56 @@ impl Runs {
     ///
     /// # Errors
     /// An agent cannot run here, or an option does not fit the ensemble.
-    pub async fn perform(
-        &self,
+    pub fn perform<'f>(
+        &'f self,
         prepared: Arc<Prepared>,
         mut state: ConversationState,
         mut options: RunOptions,
         elsewhere: Option<Arc<dyn Elsewhere>>,
         turn_ends_in: Option<Duration>,
-    ) -> Result<Performed, RunError> {
-        let models = std::mem::take(&mut options.models);
-        let text = prepared.source.text().clone();
-        let timeout = prepared.plan.ensemble().limits.timeout;
-        let making = Making {
-            elsewhere,
-            are_checked: true,
-            ..self.making(prepared, options, &models)
-        };
-        let able = making.make()?.into_able();
-        let id = state
-            .started()
-            .map_or_else(|| "run".into(), |started| started.run_id.clone());
-        let stored = MemoryStore::new().create(&RunId::new(id), &text).await?;
-        let _is_first = able.outermost.set(stored.clone());
-        let mut log = UntilTurnEnds::default();
-        // The sender lives as long as the executor: a script that dies of a signal is not taken for an interruption.
-        let (_interruptions, interrupted) = mpsc::unbounded_channel();
-        let ended = Executor {
-            runners: able.runners,
-            log: &mut log,
-            reporter: &mut Nobody,
-            clock: self.host(),
-            interruptions: interrupted,
-            timeout: Some(timeout),
-            secrets: able.secrets,
-            around: None,
-            turn_ends_in,
-        }
-        .drive(&mut state)
-        .await;
-        able.programs.close().await;
-        able.servers.close().await;
-        ensemble_agents::agent::process::settle().await;
-        match ended {
-            Ok(_) | Err(CommitError::EndOfRecord { .. }) => Ok(Performed {
-                records: log.0,
-                inside: inside(&*stored).await?,
-            }),
-            Err(error) => Err(error.into()),
-        }
+    ) -> BoxFuture<'f, Result<Performed, RunError>> {
+        Box::pin(async move {
+            let models = std::mem::take(&mut options.models);
+            let text = prepared.source.text().clone();
+            let timeout = prepared.plan.ensemble().limits.timeout;
+            let making = Making {
+                elsewhere,
+                are_checked: true,
+                ..self.making(prepared, options, &models)
+            };
+            let able = making.make()?.into_able();
+            let id = state
+                .started()
+                .map_or_else(|| "run".into(), |started| started.run_id.clone());
+            let stored = MemoryStore::new().create(&RunId::new(id), &text).await?;
+            let _is_first = able.outermost.set(stored.clone());
+            let mut log = UntilTurnEnds::default();
+            // The sender lives as long as the executor: a script that dies of a signal is not taken for an interruption.
+            let (_interruptions, interrupted) = mpsc::unbounded_channel();
+            let ended = Executor {
+                runners: able.runners,
+                log: &mut log,
+                reporter: &mut Nobody,
+                clock: self.host(),
+                interruptions: interrupted,
+                timeout: Some(timeout),
+                secrets: able.secrets,
+                around: None,
+                turn_ends_in,
+            }
+            .drive(&mut state)
+            .await;
+            able.programs.close().await;
+            able.servers.close().await;
+            ensemble_process::settle().await;
+            match ended {
+                Ok(_) | Err(CommitError::EndOfRecord { .. }) => Ok(Performed {
+                    records: log.0,
+                    inside: inside(&*stored).await?,
+                }),
+                Err(error) => Err(error.into()),
+            }
+        })
     }
 }
 

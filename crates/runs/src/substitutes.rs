@@ -1,14 +1,17 @@
 //! Texts in the place of agents, and models in the place of people, for one run and those inside it.
+//!
+//! Invariant: the start of the run records them, and a name that no agent has is an error.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ensemble_agents::agent::{output, reply};
+use ensemble_agents::agent::reply;
 use ensemble_core::conversation::RunStarted;
-use ensemble_core::runner::{BoxFuture, Execution, Notes, Observed, Runner};
+use ensemble_core::runner::{AttemptOutcome, BoxFuture, Execution, Notes, Runner};
 use ensemble_language::data::{Failure, JsonMap};
 use ensemble_language::diagnostic::did_you_mean;
 use ensemble_language::ensemble::{Agent, AgentKind, Ensemble};
+use ensemble_process::output;
 
 use crate::error::RunError;
 use crate::options::RunOptions;
@@ -201,10 +204,10 @@ struct TextRunner {
 }
 
 impl Runner for TextRunner {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
+    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
         let observed = match self.reading.read(&self.text, &execution.notes) {
-            Ok(output) => Observed::success(output),
-            Err(failure) => Observed::failure(failure.kind, failure.error),
+            Ok(output) => AttemptOutcome::success(output),
+            Err(failure) => AttemptOutcome::failure(failure.kind, failure.error),
         };
         Box::pin(std::future::ready(observed))
     }

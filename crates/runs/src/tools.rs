@@ -1,4 +1,6 @@
 //! The tools of LLM agents, each with what performs it.
+//!
+//! Invariant: a tool with `permission: deny` is not offered to the model.
 
 use std::sync::Arc;
 
@@ -32,6 +34,7 @@ type MakeAgent<'a> = dyn Fn(&Agent) -> Result<(Arc<dyn Runner>, bool), Unready> 
 /// # Errors
 /// The first tool that cannot be made ready.
 pub(crate) fn toolset_of(
+    agent: &str,
     llm: &Llm,
     parts: &Parts<'_>,
     open: &OpenInner,
@@ -54,7 +57,7 @@ pub(crate) fn toolset_of(
                 toolset.add_server(used, tool, parts.shared.servers.at(address));
             }
             _ => {
-                let made = tool_runner(&used.tool, tool, parts, open, made).map_err(failed)?;
+                let made = tool_runner((agent, &used.tool), tool, parts, open, made).map_err(failed)?;
                 simulated |= made.simulated;
                 toolset.add(&used.tool, tool, parameters(tool, made.takes), made.runner);
             }
@@ -110,7 +113,7 @@ fn parameters(tool: &Tool, takes: Option<Value>) -> Value {
 
 /// Who performs a tool that is no server's.
 fn tool_runner(
-    name: &str,
+    (agent, name): (&str, &str),
     tool: &Tool,
     parts: &Parts<'_>,
     open: &OpenInner,
@@ -151,7 +154,7 @@ fn tool_runner(
             plain(tool_runner)
         }
         ToolKind::Ensemble { ensemble, .. } => {
-            let inner = open(ensemble, parts.prepared, &parts.shared.within_tool(name))?;
+            let inner = open(ensemble, parts.prepared, &parts.shared.within_tool(agent, name))?;
             let runner = SubEnsembleRunner::tool(inner.conversations);
             MadeTool {
                 runner: ToolRunner::Ensemble(Arc::new(runner)),

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ensemble_core::conversation::{Canceller, CompletionReason, Event, Interruption};
-use ensemble_core::operator::Decision;
+use ensemble_core::conversation::PermissionDecision;
+use ensemble_core::request::{AnswerSource, RequestAnswer};
 use ensemble_core::store::{MemoryStore, RunStore};
 use ensemble_runs::files::FileStore;
 use ensemble_runs::{
@@ -44,6 +45,14 @@ const ASK: (&str, &str) = (
     "name: ask\nagents:\n  - {name: person, input: {prompt: How many?}}\n  - {name: twice, script: twice.rhai, depends_on: [person]}\n",
 );
 const TWICE: (&str, &str) = ("twice.rhai", "#{ n: parse_int(dependencies.person.response) * 2 }");
+
+/// Answers the question of an agent when the agent asks it.
+async fn answer(run: &ensemble_runs::Run, agent: &str, text: &str) {
+    let request = run.wait_for_request(agent).await.expect("the agent asks");
+    let answer = RequestAnswer::Text(text.to_owned());
+    let answered = run.answer(&request, answer, AnswerSource::Option).await;
+    answered.expect("the question is open");
+}
 
 /// Everything until the run has ended.
 async fn until_the_end(mut events: ensemble_runs::RunEvents) -> Vec<RunEvent> {
@@ -144,10 +153,10 @@ async fn an_answer_goes_to_the_agent_that_it_names() {
     let mut open = 2;
     while open > 0 {
         let event = events.next().await.expect("the log can be read").expect("it goes on");
-        open -= usize::from(matches!(event.kind, RunEventKind::Asked(_)));
+        open -= usize::from(matches!(event.kind, RunEventKind::QuestionAsked(_)));
     }
-    run.answer("second", "b").await.expect("is asked");
-    run.answer("first", "a").await.expect("is asked");
+    answer(&run, "second", "b").await;
+    answer(&run, "first", "a").await;
     let state = run.finish().await.expect("closes").state;
     let said = |agent: &str| state.context().get(agent).expect("an output")["response"].clone();
     assert_eq!((said("first"), said("second")), ("a".into(), "b".into()));
@@ -198,7 +207,7 @@ async fn runs_inside_a_run_are_followed_with_their_path() {
     let (_folder, runs) = runs(&[outer, ASK, TWICE, ("after.rhai", "#{ done: true }")]);
     let run = runs.start("outer.yaml", RunOptions::default()).await.expect("starts");
     let live = tokio::spawn(until_the_end(run.events()));
-    run.answer("person", "4").await.expect("is asked inside");
+    answer(&run, "person", "4").await;
     assert_eq!(
         run.outcome().await.expect("ends").completion_reason,
         CompletionReason::Completed
@@ -218,10 +227,13 @@ async fn runs_inside_a_run_are_followed_with_their_path() {
     assert!(at("", "execution_started") < at("inner-1-1", "run_started"));
     assert!(at("inner-1-1", "run_ended") < at("", "execution_finished"));
     let asked = live.iter().find_map(|event| match &event.kind {
-        RunEventKind::Asked(asked) => Some((asked.run.path().collect::<Vec<_>>().join("/"), asked.agent.to_string())),
+        RunEventKind::QuestionAsked(asked) => Some((
+            asked.run.path().collect::<Vec<_>>().join("/"),
+            asked.request.address.to_string(),
+        )),
         _ => None,
     });
-    assert_eq!(asked, Some(("inner-1-1".to_owned(), "person".to_owned())));
+    assert_eq!(asked, Some(("inner-1-1".to_owned(), "inner.person".to_owned())));
 }
 
 #[tokio::test]
@@ -259,7 +271,7 @@ tools:
 
 #[tokio::test]
 async fn calls_are_permitted_through_the_handle_with_all_their_arguments() {
-    for (decision, expected) in [(Decision::Once, "result"), (Decision::Denied, "error")] {
+    for (decision, expected) in [(PermissionDecision::Once, "result"), (PermissionDecision::Denied, "error")] {
         let (_folder, runs) = runs(&[("tool.yaml", TOOL), ("look.rhai", "`seen: ${parameters.word}`")]);
         let run = runs.start("tool.yaml", RunOptions::default()).await.expect("starts");
         let mut events = run.events();
@@ -269,10 +281,12 @@ async fn calls_are_permitted_through_the_handle_with_all_their_arguments() {
                 _ => continue,
             }
         };
-        assert_eq!((&*call.agent, &*call.tool), ("a", "look"));
+        assert_eq!((call.request.address.to_string().as_str(), &*call.tool), ("a/look#1", "look"));
         assert_eq!(call.arguments["word"], "gannet");
-        assert_eq!(run.permissions().len(), 1);
-        run.permit(&call.call, decision).await.expect("is open");
+        assert_eq!(run.open_requests().len(), 1);
+        let permission = RequestAnswer::Permission(decision);
+        let answered = run.answer(&call.request, permission, AnswerSource::Option).await;
+        answered.expect("is open");
         assert_eq!(
             run.outcome().await.expect("ends").completion_reason,
             CompletionReason::Completed
@@ -301,10 +315,10 @@ async fn the_clocks_of_a_run_stand_while_a_person_thinks() {
     let mut events = run.events();
     while !matches!(
         events.next().await.expect("events").expect("a question").kind,
-        RunEventKind::Asked(_)
+        RunEventKind::QuestionAsked(_)
     ) {}
     tokio::time::sleep(Duration::from_secs(3600)).await;
-    run.answer("person", "21").await.expect("still asks");
+    answer(&run, "person", "21").await;
     assert_eq!(
         run.outcome().await.expect("ends").completion_reason,
         CompletionReason::Completed
@@ -408,11 +422,8 @@ async fn what_is_not_asked_cannot_be_answered() {
         .await
         .expect("starts");
     run.outcome().await.expect("ends");
-    assert!(matches!(run.answer("person", "4").await, Err(RunError::NotAsked(_))));
-    assert!(matches!(
-        run.permit("x", Decision::Once).await,
-        Err(RunError::NotAsked(_))
-    ));
+    let asked = run.wait_for_request("person").await;
+    assert!(matches!(asked, Err(RunError::NotAsked(_))), "{asked:?}");
     let broken = runs.start(
         EnsembleRef::text("name: x\nagents: [{name: a, scrpt: y}]\n"),
         RunOptions::default(),

@@ -1,4 +1,6 @@
 //! What was said, in the form of the GenAI conventions. It leaves the program only if somebody asks for it.
+//!
+//! Invariant: it is made only if somebody has asked for it.
 
 use ensemble_core::thread::{Iteration, Message, Role};
 use serde_json::{Value, json};

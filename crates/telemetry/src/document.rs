@@ -1,4 +1,6 @@
 //! Spans as one message of the protocol, with what they are spans of.
+//!
+//! Invariant: the same spans give the same bytes.
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::InstrumentationScope;

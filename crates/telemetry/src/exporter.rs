@@ -1,4 +1,6 @@
 //! Sends spans over HTTP, from a thread of its own: nothing here can slow a run down, or fail it.
+//!
+//! Invariant: the queue and the time at the end are bounded.
 #![expect(clippy::disallowed_methods, reason = "how long is waited is measured by the clock")]
 
 mod answer;

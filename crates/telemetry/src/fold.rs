@@ -2,6 +2,8 @@
 //!
 //! A segment of a run is a span `invoke_workflow`; in it are its executions, and in these requests to models, calls of tools, and parts. A span
 //! is given out when it has ended.
+//!
+//! Invariant: the same records give the same spans, live and later; every span lies inside the time of its parent.
 
 mod execution;
 mod segment;

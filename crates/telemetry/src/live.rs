@@ -1,4 +1,6 @@
 //! Spans while runs are driven: one fold for each run, and a bounded queue to the exporter.
+//!
+//! Invariant: it waits for nothing.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

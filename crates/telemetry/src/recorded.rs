@@ -1,4 +1,6 @@
 //! A recorded run with the runs inside it, as one list of spans.
+//!
+//! Invariant: it is a fold of records.
 
 use ensemble_core::conversation::Record;
 use ensemble_core::store::InnerRunName;

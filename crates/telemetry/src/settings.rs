@@ -1,4 +1,6 @@
 //! The variables that all OpenTelemetry programs know.
+//!
+//! Invariant: it reads them through a function that it is given.
 
 use std::time::Duration;
 

@@ -1,4 +1,6 @@
 //! Spans and attributes in the types of the protocol.
+//!
+//! Invariant: an attribute is a name, a number or a kind, unless it comes from `content`.
 
 use ensemble_core::trace::SpanContext;
 use ensemble_language::data::Usage;

@@ -45,7 +45,7 @@ fn sent(variables: &[(&str, &str)]) -> (String, Vec<u8>) {
         let endpoint = (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| url.clone());
         given.map(|(_, value)| (*value).to_owned()).or(endpoint)
     });
-    let client: HttpClient = Box::new(|| Box::pin(async { ensemble_agents::model::http_client() }));
+    let client: HttpClient = Box::new(|| Box::pin(async { ensemble_models::http_client() }));
     let exporter = Exporter::start(&settings.expect("they can be used"), client).expect("a thread");
     exporter.send(Span {
         name: "heron ".repeat(100),

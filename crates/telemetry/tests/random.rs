@@ -6,7 +6,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use ensemble_core::conversation::{ConversationState, Event, ForkedFrom, Record, RunResumed, RunStarted};
 use ensemble_core::executor::{Clock, Executor};
 use ensemble_core::reporter::Reporter;
-use ensemble_core::runner::{BoxFuture, Execution, Observed, Runner};
+use ensemble_core::runner::{AttemptOutcome, BoxFuture, Execution, Runner};
 use ensemble_core::store::{Durability, LogEnd, MemoryStore, RunId, RunStore};
 use ensemble_language::data::{Context, FailureKind, JsonMap};
 use ensemble_language::plan::Plan;
@@ -22,14 +22,14 @@ use prost::Message;
 struct Fated(Arc<Vec<u8>>);
 
 impl Runner for Fated {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
+    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
         let name: usize = execution.agent_name.bytes().map(usize::from).sum();
         let fate = self.0[(name * 31 + execution.execution as usize * 7) % self.0.len()];
         Box::pin(async move {
             tokio::task::yield_now().await;
             match fate.is_multiple_of(5) {
-                true => Observed::failure(FailureKind::Exit, format!("secret fate {fate}")),
-                false => Observed::success(JsonMap::from_iter([("n".to_owned(), (fate % 3).into())])),
+                true => AttemptOutcome::failure(FailureKind::Exit, format!("secret fate {fate}")),
+                false => AttemptOutcome::success(JsonMap::from_iter([("n".to_owned(), (fate % 3).into())])),
             }
         })
     }
@@ -57,7 +57,7 @@ impl Reporter for Folding {
 
 fn started(id: &str) -> RunStarted {
     RunStarted {
-        format: 4,
+        format: 1,
         run_id: id.into(),
         ensemble: "random".into(),
         ensemble_file: String::new(),
@@ -70,6 +70,8 @@ fn started(id: &str) -> RunStarted {
         simulated: Vec::new(),
         stubs: Default::default(),
         responders: Default::default(),
+        definitions: None,
+        caller: Default::default(),
         forked_from: None,
         trace: None,
         program: String::new(),
@@ -233,7 +235,7 @@ proptest! {
     fn what_a_fork_has_from_another_run_is_not_in_its_trace((plan, fate) in conversation()) {
         let (plan, fate) = (Arc::new(plan), Arc::new(fate));
         let (mut records, _) = drive(&plan, &fate, &[], Event::RunStarted(Box::new(started("r"))));
-        let origin = ForkedFrom { run_id: "r".into(), turn: 1, repeats: None, given: None };
+        let origin = ForkedFrom { run_id: "r".into(), turn: 1, repeats: None, given: None, outdated: std::collections::BTreeMap::new() };
         records[0].event = Event::RunStarted(Box::new(RunStarted { forked_from: Some(origin), ..started("s") }));
         // All records but the last are those of the other run.
         let last = records.len() - 1;

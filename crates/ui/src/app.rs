@@ -1,4 +1,6 @@
 //! What all requests share.
+//!
+//! Invariant: it holds nothing that the journals and the files of ensembles do not have.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -6,8 +8,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ensemble_core::store::{RunId, StoredRun};
+use ensemble_ide::analysis::findings::Checks;
 use ensemble_language::ensemble::Ensemble;
-use ensemble_lsp::analysis::findings::Checks;
 use ensemble_reports::report::graph::Picture;
 use ensemble_runs::service::RunService;
 use tokio::runtime::Handle;
@@ -15,9 +17,9 @@ use tokio::runtime::Handle;
 use crate::briefs::Briefs;
 use crate::conversations::Conversations;
 use crate::follow::Watched;
-use crate::guard::Guard;
 use crate::reply::Failure;
-use crate::token::Token;
+use ensemble_wire::guard::Guard;
+use ensemble_wire::token::Token;
 
 /// Most runs whose fold is kept while nobody looks at them.
 const KEPT: usize = 8;

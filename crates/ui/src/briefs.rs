@@ -1,4 +1,6 @@
 //! The list of runs. Each journal is read once, and later only what was added to it.
+//!
+//! Invariant: no record is read twice.
 
 use std::collections::HashMap;
 

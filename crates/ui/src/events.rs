@@ -1,4 +1,6 @@
 //! Server-sent events.
+//!
+//! Invariant: an event is written once, for all who follow.
 
 use std::time::Duration;
 

@@ -1,9 +1,12 @@
 //! The fold of one run, and those who follow it.
+//!
+//! Invariant: a follower that is too slow begins again, and never slows the run down.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use ensemble_core::operator::OperatorRequest;
 use ensemble_core::store::{RunFollower, RunId, StoredRun};
 use ensemble_history::Driver;
 use ensemble_runs::recorded::{recorded_ensemble, started};
@@ -173,7 +176,7 @@ impl Watched {
                 }
                 Ok(())
             }
-            RunEventKind::Asked(_) | RunEventKind::PermissionRequested(_) => {
+            RunEventKind::QuestionAsked(_) | RunEventKind::PermissionRequested(_) => {
                 self.fold.lock().await.is_changed = true;
                 Ok(())
             }
@@ -190,9 +193,17 @@ impl Watched {
     }
 }
 
-/// The questions and the requests for permission of a run that goes on here.
+/// The questions and permission requests of a run that this process drives, in the order of the file.
 fn waiting(runs: &RunService, watched: &Watched) -> Value {
-    let (questions, permissions) = runs.waiting(watched.run.id());
+    let (mut questions, mut permissions) = (Vec::new(), Vec::new());
+    for (position, open) in runs.open_requests(watched.run.id()).into_iter().enumerate() {
+        let (mut document, list) = match &open {
+            OperatorRequest::Question(question) => (json!(question), &mut questions),
+            OperatorRequest::Permission(permission) => (json!(permission), &mut permissions),
+        };
+        document["position"] = json!(position);
+        list.push(document);
+    }
     json!({"questions": questions, "permissions": permissions})
 }
 

@@ -15,14 +15,12 @@ mod conversations;
 mod design;
 mod events;
 mod follow;
-mod guard;
 mod page;
 mod reply;
 mod route;
 mod server;
-mod token;
 mod view;
 
 pub use app::{NewFile, Settings};
+pub use ensemble_wire::token::Token;
 pub use server::Server;
-pub use token::Token;

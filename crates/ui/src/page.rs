@@ -1,4 +1,6 @@
 //! The files of the page. They are in the program, and nothing comes from elsewhere.
+//!
+//! Invariant: texts become text nodes, never markup.
 
 use crate::reply::{Reply, file};
 

@@ -1,10 +1,11 @@
 //! Responses, each with the headers that keep the page to itself.
+//!
+//! Invariant: each has the policy of the page, or a stricter one.
 
 use std::convert::Infallible;
 
 use ensemble_core::store::{ReadError, StoreError};
 use ensemble_runs::RunError;
-use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Bytes, Frame};
 use hyper::header::{
@@ -15,10 +16,9 @@ use hyper::{Response, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use crate::guard::Refusal;
+use ensemble_wire::connections::Body;
+use ensemble_wire::guard::Refusal;
 
-/// The body of a response.
-pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
 /// A response.
 pub(crate) type Reply = Response<Body>;
 

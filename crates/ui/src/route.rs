@@ -1,4 +1,6 @@
 //! From a request to its answer.
+//!
+//! Invariant: it decides nothing of a run.
 
 use std::sync::Arc;
 

@@ -1,27 +1,25 @@
 //! Listens on the loopback interface, and serves each connection on a thread of its own: readers of the page take no time from
 //! the thread that drives runs.
+//!
+//! Invariant: it listens on the loopback interface only.
 
-use std::convert::Infallible;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::sync::Semaphore;
+use ensemble_wire::connections::{ConnectionLimits, Respond, serve};
+use ensemble_wire::token::Token;
 
 use crate::app::{App, Settings};
 use crate::route::answer;
-use crate::token::Token;
 
 /// The port, unless another is asked for or somebody has it.
 const PORT: u16 = 7357;
-/// Most connections at a time.
-const CONNECTIONS: usize = 1024;
-/// The time in which a client must send the head of a request.
-const HEAD: Duration = Duration::from_secs(30);
+const LIMITS: ConnectionLimits = ConnectionLimits {
+    connections: 1024,
+    head_timeout: Duration::from_secs(30),
+};
 
 /// A server that has its address.
 pub struct Server {
@@ -76,7 +74,7 @@ impl Server {
             runtime.block_on(async {
                 // The listener is registered with the runtime of this thread.
                 if let Ok(listener) = tokio::net::TcpListener::from_std(self.listener) {
-                    accept(listener, self.app).await;
+                    serve(listener, LIMITS, respond(self.app)).await;
                 }
             });
         };
@@ -85,29 +83,7 @@ impl Server {
     }
 }
 
-async fn accept(listener: tokio::net::TcpListener, app: Arc<App>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
-    loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
-            return;
-        };
-        let Ok((stream, _)) = listener.accept().await else {
-            // Too many open files, for example: others may end.
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            continue;
-        };
-        let _ = stream.set_nodelay(true);
-        let app = Arc::clone(&app);
-        tokio::spawn(async move {
-            let service = service_fn(move |request| {
-                let app = Arc::clone(&app);
-                async move { Ok::<_, Infallible>(answer(app, request).await) }
-            });
-            let mut http = http1::Builder::new();
-            http.timer(TokioTimer::new()).header_read_timeout(HEAD);
-            // A client that is gone is no error.
-            let _ = http.serve_connection(TokioIo::new(stream), service).await;
-            drop(place);
-        });
-    }
+/// Returns the function that answers requests.
+fn respond(app: Arc<App>) -> Respond {
+    Arc::new(move |request| Box::pin(answer(Arc::clone(&app), request)))
 }

@@ -229,9 +229,12 @@ pub(crate) struct RerunArgs {
 /// Answers and models.
 #[derive(Debug, Args, Clone, Default)]
 pub(crate) struct AnsweringArgs {
-    /// The answer of an input agent, every time it asks
-    #[arg(long = "answer", value_name = "AGENT=TEXT", add = completing::answers(), action = ArgAction::Append)]
+    /// Answer the next question of this agent; given n times, the next n questions
+    #[arg(long = "answer", value_name = "ADDRESS=TEXT", add = completing::answers(), action = ArgAction::Append)]
     pub answer: Vec<String>,
+    /// Answer every question of this agent
+    #[arg(long = "always-answer", value_name = "ADDRESS=TEXT", add = completing::answers(), action = ArgAction::Append)]
+    pub always_answer: Vec<String>,
     /// Read answers from a YAML file: a map from agents to a string, or to a list of strings, one for each execution
     #[arg(long, value_name = "FILE")]
     pub answers: Option<PathBuf>,
@@ -244,10 +247,10 @@ pub(crate) struct AnsweringArgs {
     /// Call no model: a request without a reply in the cache fails
     #[arg(long, requires = "cache")]
     pub cache_only: bool,
-    /// Allow models to call this tool without asking ('*': every tool); write a tool of a server as SERVER.TOOL
+    /// Allow models to call this tool without asking ('*': every tool; SERVER.TOOL; the address of one call)
     #[arg(long = "allow-tool", value_name = "NAME", action = ArgAction::Append)]
     pub allow_tool: Vec<String>,
-    /// Deny calls of this tool that need permission, without asking ('*': every such tool); wins over --allow-tool
+    /// Deny calls of this tool that need permission, or the call with this address; wins over --allow-tool
     #[arg(long = "deny-tool", value_name = "NAME", action = ArgAction::Append)]
     pub deny_tool: Vec<String>,
     /// Read the servers of tools with `mcp: client` from a JSON file such as `.mcp.json`: {"mcpServers": {NAME: ...}}

@@ -3,7 +3,7 @@
 use ensemble_cases::drive::Tried;
 use ensemble_cases::judge::Failure;
 use ensemble_cases::suite::Sound;
-use ensemble_core::explore::{Budget, Exploration, explore};
+use ensemble_explore::{Budget, Exploration, explore};
 
 /// The number of states that are explored for `--coverage`.
 const MAX_STATES: u64 = 20_000;

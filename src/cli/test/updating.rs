@@ -11,8 +11,8 @@ use ensemble_cases::judge::{Failure, judge};
 use ensemble_cases::suite::{Sound, Suite};
 use ensemble_cases::update::updated;
 use ensemble_language::cases::{Expect, TestFile, case_route};
-use ensemble_language::fix::{Fix, apply};
 use ensemble_language::source::Source;
+use ensemble_language::yaml::edit::{Fix, apply_fixes};
 use ensemble_runs::Host;
 
 /// The variable that CI servers set.
@@ -51,7 +51,7 @@ pub(super) fn update(
         return Ok(suite);
     }
     let before = suite.source();
-    let (text, _) = apply(before.text(), &fixes);
+    let (text, _) = apply_fixes(before.text(), &fixes);
     let after = Source::new(before.name(), text);
     let rewritten = Suite::read(&after, path, &surroundings.runs());
     let Some(new) = rewritten

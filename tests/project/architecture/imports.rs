@@ -41,12 +41,23 @@ impl<'a> Imports<'a> {
         }
     }
 
-    /// The other top-level modules that a file imports.
+    /// The other top-level modules that a file imports. An item at the root of a crate counts as an import of the crate.
     pub(super) fn top_modules(&self, file: usize) -> BTreeSet<String> {
         let own = self.files[file].top();
         let places = self.mentions[file].iter().map(|mention| &mention.place);
         places
-            .filter_map(|place| Some(format!("{}::{}", place.krate, place.steps.first()?)))
+            .filter_map(|place| {
+                let first = Place {
+                    krate: place.krate.clone(),
+                    steps: vec![place.steps.first()?.clone()],
+                };
+                let is_module = self.modules.contains_key(&first);
+                Some(if is_module {
+                    format!("{}::{}", first.krate, first.steps[0])
+                } else {
+                    first.krate
+                })
+            })
             .filter(|module| *module != own)
             .collect()
     }

@@ -6,7 +6,7 @@ use super::sources::files;
 
 const STREAMS: &str = "src/cli/streams.rs";
 /// The process of a sandbox, whose stderr is a pipe to the run.
-const IN_A_SANDBOX: &str = "crates/agents/src/agent/process/sandbox/helper.rs";
+const IN_A_SANDBOX: &str = "crates/process/src/confine/helper.rs";
 const SPINNER: &str = "crates/reports/src/report/console/spinner.rs";
 
 /// What reaches a terminal or signs a text without the door, and the files that use it.

@@ -10,10 +10,10 @@ use sha2::Digest as _;
 
 use super::build_error::{BuildError, compile_template};
 use super::script::Places;
-use crate::regular;
-use crate::sandbox::apart;
 use ensemble_core::thread::Attachment;
 use ensemble_language::template::{Scope, Template};
+use ensemble_scripts::apart;
+use ensemble_scripts::regular_files;
 
 /// The maximum size of all attachments of one execution, in bytes: 20 MiB.
 pub const MAX_BYTES: u64 = 20 << 20;
@@ -152,7 +152,7 @@ pub(super) fn read(files: &[Located]) -> Result<Vec<Attachment>, String> {
 fn read_bounded(path: &Path, most: u64) -> Result<Vec<u8>, String> {
     let failed = |error: std::io::Error| error.to_string();
     let mut bytes = Vec::new();
-    let file = regular::open(path).map_err(failed)?;
+    let file = regular_files::open(path).map_err(failed)?;
     file.take(most + 1).read_to_end(&mut bytes).map_err(failed)?;
     match bytes.len() as u64 > most {
         true => Err(format!(

@@ -1,7 +1,7 @@
 //! Why no runner can be built for an agent.
 
-use crate::model::ProfileError;
 use ensemble_language::template::{Template, TemplateError};
+use ensemble_models::ProfileError;
 
 /// Why no runner can be built for an agent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use super::{BoxFuture, Execution, Notes};
-use crate::model::{ModelError, ModelReply, ModelRequest, OnPiece, Provider, ReplyPiece};
 use ensemble_core::runner::ExecutionRecords;
 use ensemble_language::data::{Context, JsonMap, Remaining};
 use ensemble_language::ensemble::{
     Agent, AgentKind, Conversation, Declared, Dependency, Ending, OnError, Retry, WaitFor,
 };
+use ensemble_models::{ModelError, ModelReply, ModelRequest, OnPiece, Provider, ReplyPiece};
 
 /// An agent that listens to those.
 pub(super) fn agent(name: &str, kind: AgentKind, listens_to: &[&str]) -> Agent {

@@ -8,9 +8,9 @@ use serde_json::Value;
 use super::build_error::{BuildError, compile_template};
 use super::scope::warn_of_missed;
 use super::{BoxFuture, Execution};
-use crate::sandbox::apart;
 use ensemble_language::data::JsonMap;
 use ensemble_language::template::{Scope, Template, TemplateError};
+use ensemble_scripts::apart;
 
 /// The compiled values, and the key that holds them.
 pub(super) struct GivenValues {

@@ -6,10 +6,10 @@ use super::Execution;
 use super::build_error::{BuildError, compile_template};
 use super::given_values::GivenValues;
 use super::scope::{listens_to, scope, warn_of_missed};
-use crate::sandbox::apart;
 use ensemble_language::data::{Context, JsonMap};
 use ensemble_language::ensemble::Agent;
 use ensemble_language::template::Template;
+use ensemble_scripts::apart;
 
 /// The compiled `prompt` and `inputs` of an agent that is an ensemble.
 pub struct InnerInputs {

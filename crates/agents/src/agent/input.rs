@@ -1,12 +1,15 @@
 //! Input agents: a question, and the sources of its answer.
 //!
-//! The sources in their order: answers given with the run, the `responses` of the ensemble, the operator, `default`. If
+//! The sources in their order: answers given with the run, `--respond`, the `responses` of the ensemble, the operator,
+//! `default`. If
 //! no source gives an answer, the run waits. If there are `choices`, every answer must be one of them.
 
 mod answers;
+mod checking;
 mod responder;
 
-pub use answers::Answers;
+pub use answers::{AnswerQueue, Answers};
+pub use checking::check_answer;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,17 +19,19 @@ use serde_json::{Value, json};
 use self::answers::Injected;
 use self::responder::Responder;
 use super::build_error::BuildError;
-use super::reply::{object, without_last_newline};
 use super::scope::{listens_to, scope, warn_of_missed};
-use super::{BoxFuture, Execution, Observation, Observed, Runner};
-use crate::model::{LoadScript, Model, ProfileError};
-use crate::sandbox::apart;
-use ensemble_core::operator::{Answer, Asked, Operator};
+use super::{AttemptOutcome, AttemptResult, BoxFuture, Execution, Runner};
+use ensemble_core::operator::{Answer, Operator, QuestionRequest};
+use ensemble_core::request::{
+    AnswerRecord, AnswerSource, Answerer, PendingRequest, RequestAnswer, find_choice,
+};
 use ensemble_core::store::RunId;
 use ensemble_core::thread::Iteration;
-use ensemble_language::data::{Failure, FailureKind, JsonMap, Question, Usage};
+use ensemble_language::data::{Failure, FailureKind, JsonMap, Question, Usage, output_from_text, output_from_value};
 use ensemble_language::ensemble::{Agent, InputSpec};
 use ensemble_language::template::{Scope, Template};
+use ensemble_models::{LoadScript, Model, ProfileError};
+use ensemble_scripts::apart;
 
 /// The maximum number of repeated questions after an answer that is not one of the choices.
 const ASKED_AT_MOST: usize = 10;
@@ -38,7 +43,8 @@ pub struct InputRunner {
     default: Option<String>,
     timeout: Option<Duration>,
     responder: Option<Responder>,
-    answers: Arc<Answers>,
+    output_schema: Option<Box<Value>>,
+    answers: Arc<AnswerQueue>,
     operator: Arc<dyn Operator>,
     listens_to: Arc<[Arc<str>]>,
 }
@@ -46,20 +52,13 @@ pub struct InputRunner {
 /// The parts from which an input runner is built.
 pub struct InputOptions<'a> {
     /// Answers given with the run.
-    pub answers: Arc<Answers>,
+    pub answers: Arc<AnswerQueue>,
     /// The operator that answers questions.
     pub operator: Arc<dyn Operator>,
     /// Reads a script that `responses` names.
     pub load: &'a LoadScript,
     /// Connects the model of the profile that `responses` names.
     pub connect: &'a dyn Fn(&Arc<str>) -> Result<Model, ProfileError>,
-}
-
-/// The source of an answer; only the operator may answer with the number of a choice.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum By {
-    Person,
-    Other,
 }
 
 /// The result of asking the operator.
@@ -85,6 +84,7 @@ impl InputRunner {
             responder: responder
                 .map(|responses| Responder::new(responses, &options))
                 .transpose()?,
+            output_schema: agent.output_schema.clone().map(Box::new),
             answers: options.answers,
             operator: options.operator,
             listens_to: listens_to(agent),
@@ -96,27 +96,26 @@ impl InputRunner {
         self.responder.as_ref().is_some_and(Responder::is_simulated)
     }
 
-    async fn attempt(&self, execution: Execution) -> Observed {
+    async fn attempt(&self, execution: Execution) -> AttemptOutcome {
         let scope = scope(&execution, &self.listens_to);
         let prompt = match apart::rendered(&self.prompt, &scope).await {
             Ok(prompt) => prompt,
-            Err(error) => return Observed::failure(FailureKind::Unavailable, format!("input.prompt: {error}")),
+            Err(error) => return AttemptOutcome::failure(FailureKind::Unavailable, format!("input.prompt: {error}")),
         };
         warn_of_missed(&scope, "input.prompt", &execution);
         let question = Question {
-            prompt,
-            choices: self.choices.clone(),
-            asked_by: None,
-            permission: None,
+            output_schema: self.output_schema.clone(),
+            ..Question::new(prompt, self.choices.clone())
         };
+        let request = PendingRequest::for_question(&execution, question);
         let mut booked = Booked::default();
-        let result = match self.ask(&question, &execution, &scope, &mut booked).await {
+        let result = match self.ask(&request, &execution, &scope, &mut booked).await {
             End::Output(output) => Ok(output),
             End::Failed(failure) => Err(failure),
-            End::Waiting => return Observed::NeedsInput(question),
+            End::Waiting => return AttemptOutcome::NeedsInput(vec![request]),
         };
         let exchange = if result.is_ok() { booked.exchange } else { Vec::new() };
-        Observed::Finished(Observation {
+        AttemptOutcome::Finished(AttemptResult {
             parts: Vec::new(),
             result,
             usage: (booked.usage.requests > 0).then_some(booked.usage),
@@ -124,40 +123,45 @@ impl InputRunner {
         })
     }
 
-    async fn ask(&self, question: &Question, execution: &Execution, scope: &Scope, booked: &mut Booked) -> End {
-        let injected = self.answers.find(&execution.agent_name, execution.execution);
-        if let Injected::Answer(answer) = injected {
-            return self.take(answer.clone(), By::Other);
+    async fn ask(&self, request: &PendingRequest, execution: &Execution, scope: &Scope, booked: &mut Booked) -> End {
+        let question = &request.question;
+        let injected = self.answers.take(&request.address, execution.execution);
+        let is_exhausted = injected == Injected::Exhausted;
+        if let Injected::Answer(answer, source) = injected {
+            return self.take(answer, &source.into(), request, execution);
         }
         if let Some(responder) = &self.responder {
             match responder.respond(question, execution, scope, booked).await {
-                Ok(Some(answer)) => return self.take(answer, By::Other),
+                Ok(Some(answer)) => return self.take(answer, &responder.source().into(), request, execution),
                 Ok(None) => {}
                 Err(failure) => return End::Failed(failure),
             }
         }
-        let answered = match injected {
-            Injected::Exhausted => Answer::Nobody,
-            _ => self.ask_operator(question, execution).await,
+        let answered = match is_exhausted {
+            true => Answer::Nobody,
+            false => self.ask_operator(request, execution).await,
         };
+        let default = |default: &String| self.take(json!(default), &AnswerSource::Default.into(), request, execution);
         match (answered, &self.default) {
-            (Answer::Text(text), Some(default)) if text.trim().is_empty() => self.take(json!(default), By::Other),
-            (Answer::Text(text), _) => self.take(json!(text), By::Person),
-            (_, Some(default)) => self.take(json!(default), By::Other),
+            (Answer::Text { text, .. }, Some(value)) if text.trim().is_empty() => default(value),
+            (Answer::Text { text, by }, _) => {
+                // Only the operator may answer with the number of a choice.
+                let text = find_choice(&text, &self.choices, true).unwrap_or(text);
+                self.take(json!(text), &by, request, execution)
+            }
+            (_, Some(value)) => default(value),
             (Answer::TimedOut, None) => End::Failed(Failure::new(FailureKind::Timeout, self.too_late())),
             (Answer::Nobody, None) => End::Waiting,
         }
     }
 
-    /// Asks the operator until the answer is one of the choices; the time limit applies to all questions together.
-    async fn ask_operator(&self, question: &Question, execution: &Execution) -> Answer {
+    /// Asks the operator until the answer is valid; the time limit applies to all questions together.
+    async fn ask_operator(&self, request: &PendingRequest, execution: &Execution) -> Answer {
         let _standing = execution.stopwatch.stand_outside();
         let started = tokio::time::Instant::now();
-        let mut asked = Asked {
+        let mut asked = QuestionRequest {
             run: RunId::new(execution.run_id.clone()),
-            agent: execution.agent_name.clone(),
-            execution: execution.execution,
-            question: question.clone(),
+            request: request.clone(),
             default: self.default.as_deref().map(Arc::from),
             timeout: self.timeout,
             refused: None,
@@ -166,34 +170,40 @@ impl InputRunner {
         for _ in 0..ASKED_AT_MOST {
             asked.timeout = self.timeout.map(|limit| limit.saturating_sub(started.elapsed()));
             answer = self.operator.ask(asked.clone()).await;
-            let Answer::Text(text) = &answer else { break };
-            let defaults = text.trim().is_empty() && self.default.is_some();
-            if defaults || choice(text, &self.choices, By::Person).is_some() {
-                break;
+            let Answer::Text { text, .. } = &answer else { break };
+            let is_default = text.trim().is_empty() && self.default.is_some();
+            match check_answer(request, &RequestAnswer::Text(text.clone()), true) {
+                Err(refused) if !is_default => asked.refused = Some(refused.to_string()),
+                _ => break,
             }
-            asked.refused = Some(self.beside(text));
         }
         answer
     }
 
-    /// The output for an answer, if the answer is valid.
-    fn take(&self, answer: Value, by: By) -> End {
+    /// The output for an answer, if the answer is valid. The answer is recorded.
+    fn take(&self, answer: Value, by: &Answerer, request: &PendingRequest, execution: &Execution) -> End {
         let answer = match answer {
             Value::Number(_) | Value::Bool(_) => Value::String(answer.to_string()),
             other => other,
         };
         let chosen = match &answer {
-            Value::String(text) => choice(text, &self.choices, by).map(|text| text_output(&text)),
+            Value::String(text) => find_choice(text, &self.choices, false).map(|text| output_from_text(&text)),
             _ if !self.choices.is_empty() => None,
-            Value::Object(map) => Some(map.clone()),
-            other => Some(response(other.clone())),
+            other => Some(output_from_value(other.clone())),
         };
+        let text = answer.as_str().map_or_else(|| answer.to_string(), str::to_owned);
         match chosen {
-            Some(output) => End::Output(output),
-            None => {
-                let told = self.beside(answer.as_str().unwrap_or(&answer.to_string()));
-                End::Failed(Failure::new(FailureKind::Schema, told))
+            Some(output) => {
+                execution.notes.set_answer(AnswerRecord {
+                    address: request.address.clone(),
+                    prompt: request.question.prompt.clone(),
+                    choices: request.question.choices.clone(),
+                    answer: text,
+                    by: by.clone(),
+                });
+                End::Output(output)
             }
+            None => End::Failed(Failure::new(FailureKind::Schema, self.beside(&text))),
         }
     }
 
@@ -212,7 +222,7 @@ impl InputRunner {
 }
 
 impl Runner for InputRunner {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
+    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
         Box::pin(self.attempt(execution))
     }
 }
@@ -222,35 +232,6 @@ impl Runner for InputRunner {
 struct Booked {
     usage: Usage,
     exchange: Vec<Iteration>,
-}
-
-/// The answer in the spelling of the choices; without choices, any answer is valid.
-fn choice(answer: &str, choices: &[String], by: By) -> Option<String> {
-    if choices.is_empty() {
-        return Some(answer.to_owned());
-    }
-    let answer = answer.trim();
-    let same = |choice: &&String| choice.trim().to_lowercase() == answer.to_lowercase();
-    let exact = choices.iter().find(|choice| choice.trim() == answer);
-    let named = exact.or_else(|| choices.iter().find(same));
-    let number = || {
-        answer
-            .parse::<usize>()
-            .ok()?
-            .checked_sub(1)
-            .and_then(|at| choices.get(at))
-    };
-    let numbered = if by == By::Person { number() } else { None };
-    named.or(numbered).cloned()
-}
-
-/// A text that contains a JSON object becomes this object.
-fn text_output(text: &str) -> JsonMap {
-    object(text).unwrap_or_else(|| response(without_last_newline(text).into()))
-}
-
-fn response(value: Value) -> JsonMap {
-    JsonMap::from_iter([("response".to_owned(), value)])
 }
 
 #[cfg(test)]

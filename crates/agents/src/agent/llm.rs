@@ -24,13 +24,13 @@ use super::reply::{checked, output_of, output_of_asked, quotes_requests};
 use super::schema::Schema;
 use super::scope::{listens_to, scope, warn_of_missed};
 use super::script::Places;
-use super::{BoxFuture, Execution, Observation, Observed, Runner};
-use crate::model::{Link, Model};
-use crate::sandbox::apart;
+use super::{AttemptOutcome, AttemptResult, BoxFuture, Execution, Runner};
 use ensemble_core::thread::{Attachment, ExecutionRef, LiveOutput, NoLiveOutput, StopReason};
-use ensemble_language::data::{Failure, FailureKind, JsonMap, Question, Usage};
+use ensemble_language::data::{Failure, FailureKind, JsonMap, Usage};
 use ensemble_language::ensemble::{Agent, Llm, Memory};
 use ensemble_language::template::{Scope, Template, TemplateError};
+use ensemble_models::{Link, Model};
+use ensemble_scripts::apart;
 
 /// Performs the executions of an LLM agent.
 pub struct LlmRunner {
@@ -194,7 +194,7 @@ impl LlmRunner {
         self.speaker.is_simulated()
     }
 
-    async fn attempt(&self, execution: Execution) -> Observed {
+    async fn attempt(&self, execution: Execution) -> AttemptOutcome {
         let mut spent = Usage::default();
         let mut said = Said::before(&execution.records);
         let result = match self.task_with_attachments(&execution, &said).await {
@@ -203,14 +203,14 @@ impl LlmRunner {
         };
         let is_kept = self.memory == Memory::Conversation && execution.part.is_none() && result.is_ok();
         self.speaker.ended(said.session(), is_kept);
-        if let Some(question) = said.waits_for.take() {
-            return Observed::NeedsInput(question);
+        if !said.waits_for.is_empty() {
+            return AttemptOutcome::NeedsInput(said.waits_for);
         }
         if execution.records.is_inside_a_call() {
             // The call that contains the agent has only its output.
             said.record(&execution.records, spent).await;
         }
-        Observed::Finished(Observation {
+        AttemptOutcome::Finished(AttemptResult {
             parts: Vec::new(),
             result,
             usage: Some(spent),
@@ -397,8 +397,8 @@ impl LlmRunner {
             execution.notes.warn(warning);
         }
         let end = conversed.end.unwrap_or(Err(Cause::NotEnded));
-        if let Err(Cause::Waits(question)) = &end {
-            said.waits_for = Some(Question::clone(question));
+        if let Err(Cause::Waits(requests)) = &end {
+            said.waits_for.clone_from(requests);
         }
         if let Some(warning) = incomplete(&end) {
             execution.notes.warn(warning);
@@ -446,7 +446,7 @@ async fn rendered(template: Option<&Template>, scope: &Scope) -> Result<Option<S
 }
 
 impl Runner for LlmRunner {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
+    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
         Box::pin(self.attempt(execution))
     }
 }

@@ -12,10 +12,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use ensemble_language::data::JsonMap;
-
-/// The key for the full text.
-const RESPONSE: &str = "response";
+use ensemble_language::data::{JsonMap, RESPONSE, parse_object, without_last_newline};
 
 /// The key that asks for executions of other agents.
 const AGENT_REQUESTS: &str = "agent_requests";
@@ -57,14 +54,6 @@ fn is_output_of(object: &JsonMap, output: &JsonMap) -> bool {
     output.len() == object.len() + 1 && object.iter().all(|(key, value)| output.get(key) == Some(value))
 }
 
-/// `text` without its last newline.
-pub(super) fn without_last_newline(text: &str) -> &str {
-    match text.strip_suffix('\n') {
-        Some(text) => text.strip_suffix('\r').unwrap_or(text),
-        None => text,
-    }
-}
-
 /// The JSON object that is the whole text or its only fenced block. From a block inside other text no requests are taken.
 fn object_in(text: &str) -> Option<JsonMap> {
     whole_object(text).or_else(|| {
@@ -76,12 +65,12 @@ fn object_in(text: &str) -> Option<JsonMap> {
 
 /// The JSON object that is the whole text, plain or as one fenced block.
 fn whole_object(text: &str) -> Option<JsonMap> {
-    object(text).or_else(|| object(&lone_block(text.trim())?))
+    parse_object(text).or_else(|| parse_object(&lone_block(text.trim())?))
 }
 
 /// The JSON object in the only fenced block that has one.
 fn only_block(text: &str) -> Option<JsonMap> {
-    let mut objects = fenced(text).into_iter().filter_map(|block| object(&block));
+    let mut objects = fenced(text).into_iter().filter_map(|block| parse_object(&block));
     objects.next().filter(|_| objects.next().is_none())
 }
 
@@ -98,12 +87,6 @@ fn lone_block(text: &str) -> Option<String> {
         block.push(line);
     }
     None
-}
-
-/// The JSON object that the whole text is.
-pub(super) fn object(text: &str) -> Option<JsonMap> {
-    let text = text.trim();
-    (text.starts_with('{')).then(|| serde_json::from_str(text).ok())?
 }
 
 /// The contents of the fenced blocks marked as JSON or not marked at all, as Markdown fences them.

@@ -16,10 +16,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::scope::variables;
-use super::{Execution, Observation, Observed, output};
-use crate::regular::{LARGEST_SCRIPT, read_text};
-use crate::sandbox::{Script, ScriptError, ScriptFailure};
+use super::{AttemptOutcome, AttemptResult, Execution};
 use ensemble_language::data::{Failure, FailureKind, JsonMap};
+use ensemble_process::output;
+use ensemble_scripts::regular_files::{LARGEST_SCRIPT, read_text};
+use ensemble_scripts::{Script, ScriptError, ScriptFailure};
 
 /// A change within this time of the one before may leave the file's times as they were.
 const TICK: Duration = Duration::from_millis(20);
@@ -67,7 +68,7 @@ pub(super) fn find(places: &[(PathBuf, String)]) -> Option<Found<'_>> {
 }
 
 /// Runs the script at `path`, called `name` in messages.
-pub async fn run(compiled: &Compiled, path: &Path, name: &str, execution: Execution) -> Observed {
+pub async fn run(compiled: &Compiled, path: &Path, name: &str, execution: Execution) -> AttemptOutcome {
     match fs::metadata(path) {
         Ok(file) => {
             let version = Version::of(&file);
@@ -78,7 +79,7 @@ pub async fn run(compiled: &Compiled, path: &Path, name: &str, execution: Execut
 }
 
 /// Runs a script that was found just now.
-pub(super) async fn run_found(compiled: &Compiled, found: Found<'_>, execution: Execution) -> Observed {
+pub(super) async fn run_found(compiled: &Compiled, found: Found<'_>, execution: Execution) -> AttemptOutcome {
     let name = found.name;
     observed(match compiled.script(found) {
         Ok(script) => match script.run(variables(&execution)).await {
@@ -89,8 +90,8 @@ pub(super) async fn run_found(compiled: &Compiled, found: Found<'_>, execution: 
     })
 }
 
-fn observed(result: Result<JsonMap, Failure>) -> Observed {
-    Observed::Finished(Observation {
+fn observed(result: Result<JsonMap, Failure>) -> AttemptOutcome {
+    AttemptOutcome::Finished(AttemptResult {
         parts: Vec::new(),
         result,
         usage: None,
@@ -167,8 +168,8 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::agent::process::tests::{an_execution, stdin_of};
     use ensemble_language::data::{Context, Request};
+    use ensemble_process::test_support::{an_execution, stdin_of};
 
     fn error(line: usize) -> ScriptError {
         ScriptError {
@@ -223,7 +224,7 @@ mod tests {
             an_execution(),
         )
         .await;
-        let Observed::Finished(Observation {
+        let AttemptOutcome::Finished(AttemptResult {
             result: Err(failure), ..
         }) = observed
         else {
@@ -288,7 +289,7 @@ mod tests {
         for n in 0..50 {
             fs::write(&path, format!("#{{n: {:02}}}", n + 10)).expect("written");
             let observed = run(&compiled, &path, "a.rhai", an_execution()).await;
-            let Observed::Finished(Observation { result, .. }) = observed else {
+            let AttemptOutcome::Finished(AttemptResult { result, .. }) = observed else {
                 panic!("{observed:?}");
             };
             assert_eq!(result.map(Value::Object), Ok(json!({"n": n + 10})));

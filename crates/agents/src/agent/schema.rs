@@ -4,11 +4,11 @@
 //! thread.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
+use ensemble_schema::{JsonSchema, SchemaError};
 use serde_json::Value;
 
-use crate::sandbox::apart;
+use ensemble_scripts::apart;
 
 use ensemble_language::data::JsonMap;
 
@@ -39,7 +39,7 @@ const BLOCK: usize = 64;
 /// A compiled JSON Schema. Clones share the compiled form.
 #[derive(Debug, Clone)]
 pub struct Schema {
-    validator: Arc<jsonschema::Validator>,
+    compiled: JsonSchema,
     /// The maximum size of a value that is checked at once.
     at_once: usize,
 }
@@ -47,30 +47,22 @@ pub struct Schema {
 impl Schema {
     /// Compiles the schema; the error is a message. A schema cannot refer to files or addresses.
     pub fn compile(schema: &Value) -> Result<Self, String> {
-        jsonschema::validator_for(schema)
-            .map(|validator| Self::of(validator, schema))
-            .map_err(|error| told(error.instance_path().as_str(), &error.to_string()))
+        Self::of(JsonSchema::compile(schema), schema)
     }
 
-    fn of(validator: jsonschema::Validator, schema: &Value) -> Self {
+    fn of(compiled: Result<JsonSchema, SchemaError>, schema: &Value) -> Result<Self, String> {
+        let compiled = compiled.map_err(|error| error.shortened(LONGEST))?;
         let mut left = AT_ONCE;
         let at_once = match take(schema, &mut left) && !is_heavy(schema) {
             true => AT_ONCE / (AT_ONCE - left).max(1),
             false => 0,
         };
-        Self {
-            validator: Arc::new(validator),
-            at_once,
-        }
+        Ok(Self { compiled, at_once })
     }
 
     /// The same, and the `format` of texts is checked too.
     pub fn compile_with_formats(schema: &Value) -> Result<Self, String> {
-        jsonschema::options()
-            .should_validate_formats(true)
-            .build(schema)
-            .map(|validator| Self::of(validator, schema))
-            .map_err(|error| told(error.instance_path().as_str(), &error.to_string()))
+        Self::of(JsonSchema::compile_with_formats(schema), schema)
     }
 
     /// Why the output does not match, each with the path of the offending part; empty: it matches.
@@ -91,11 +83,8 @@ impl Schema {
 
     /// Why the value does not match, as for an output.
     pub fn errors_of(&self, value: &Value) -> Vec<String> {
-        self.validator
-            .iter_errors(value)
-            .take(MOST)
-            .map(|error| told(error.instance_path().as_str(), &error.to_string()))
-            .collect()
+        let errors = self.compiled.errors(value).take(MOST);
+        errors.map(|error| error.shortened(LONGEST)).collect()
     }
 }
 
@@ -126,18 +115,6 @@ fn is_heavy(schema: &Value) -> bool {
             .any(|(key, value)| HEAVY.contains(&key.as_str()) || is_heavy(value)),
         _ => false,
     }
-}
-
-fn told(path: &str, message: &str) -> String {
-    let mut message = message.to_owned();
-    if let Some((end, _)) = message.char_indices().nth(LONGEST) {
-        message.truncate(end);
-        message.push('…');
-    }
-    if path.is_empty() {
-        return message;
-    }
-    format!("{path}: {message}")
 }
 
 #[cfg(test)]

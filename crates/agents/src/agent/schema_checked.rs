@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::reply::checked;
 use super::schema::Schema;
-use super::{BoxFuture, Execution, Observation, Observed, Runner};
+use super::{AttemptOutcome, AttemptResult, BoxFuture, Execution, Runner};
 use ensemble_language::data::{Failure, FailureKind};
 
 /// Turns outputs that do not match into failures of kind `schema`.
@@ -26,7 +26,7 @@ impl SchemaCheckedRunner {
         }
     }
 
-    async fn check(&self, observation: Observation) -> Observation {
+    async fn check(&self, observation: AttemptResult) -> AttemptResult {
         let Ok(output) = &observation.result else {
             return observation;
         };
@@ -40,7 +40,7 @@ impl SchemaCheckedRunner {
             return observation;
         }
         let error = format!("the output does not match output_schema: {}", errors.join("; "));
-        Observation {
+        AttemptResult {
             result: Err(Failure::new(FailureKind::Schema, error)),
             ..observation
         }
@@ -48,10 +48,10 @@ impl SchemaCheckedRunner {
 }
 
 impl Runner for SchemaCheckedRunner {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
+    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
         Box::pin(async move {
             match self.inner.execute(execution).await {
-                Observed::Finished(observation) => Observed::Finished(self.check(observation).await),
+                AttemptOutcome::Finished(observation) => AttemptOutcome::Finished(self.check(observation).await),
                 other => other,
             }
         })

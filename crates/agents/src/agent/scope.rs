@@ -6,11 +6,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::Execution;
-use crate::sandbox::Variable;
 use ensemble_core::runner::Part;
 use ensemble_language::condition::PartNames;
 use ensemble_language::ensemble::Agent;
 use ensemble_language::template::{Missed, Scope};
+use ensemble_scripts::Variable;
 
 /// The names of all agents that `agent` listens to.
 pub(super) fn listens_to(agent: &Agent) -> Arc<[Arc<str>]> {

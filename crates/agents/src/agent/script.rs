@@ -15,10 +15,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use super::process::{self, Bounds, Invocation};
 use super::rhai_script::{self, Compiled};
-use super::{BoxFuture, Execution, Observed, Runner};
+use super::{AttemptOutcome, BoxFuture, Execution, Runner};
 use ensemble_language::data::FailureKind;
+use ensemble_process::{self, Bounds, Invocation};
 
 /// Characters that only a shell understands.
 const SHELL_SYNTAX: &str = "|&;<>$`*?()~#\n";
@@ -131,7 +131,7 @@ fn names_a_file(script: &str, places: &Places) -> bool {
 }
 
 impl Runner for ScriptRunner {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
+    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
         Box::pin(async move {
             // The same answer as below, for one look at the file.
             if let Some(found) = rhai_script::find(&self.inside) {
@@ -143,9 +143,9 @@ impl Runner for ScriptRunner {
                     rhai_script::run(&self.compiled, &path, &name, execution).await
                 }
                 Ok(Resolved::Process(invocation)) => {
-                    process::run(&invocation, &self.places.project_root, &self.bounds, &execution).await
+                    ensemble_process::run(&invocation, &self.places.project_root, &self.bounds, &execution).await
                 }
-                Err(unavailable) => Observed::failure(FailureKind::Unavailable, unavailable.to_string()),
+                Err(unavailable) => AttemptOutcome::failure(FailureKind::Unavailable, unavailable.to_string()),
             }
         })
     }
@@ -174,6 +174,44 @@ pub fn resolve(script: &str, places: &Places) -> Result<Resolved, Unavailable> {
             "close it",
         )),
     }
+}
+
+/// Returns the script files that `script` names: the file that is run, and further words that are files with the extension
+/// of a script. A program on PATH is none of them.
+pub fn find_files(script: &str, places: &Places) -> Vec<PathBuf> {
+    let script = script.trim();
+    if let Some(file) = places.find(script) {
+        return vec![file];
+    }
+    let words = shlex::split(script).filter(|_| !needs_shell(script, places));
+    let words = words.unwrap_or_else(|| {
+        let is_shell = |character: char| character.is_whitespace() || "|&;<>()\"'`".contains(character);
+        script.split(is_shell).map(str::to_owned).collect()
+    });
+    find_files_of_words(&words, places)
+}
+
+/// Returns the script files among the words of a command line, as [`find_files`] does.
+pub fn find_files_of_words(words: &[String], places: &Places) -> Vec<PathBuf> {
+    let Some((program, arguments)) = words.split_first() else {
+        return Vec::new();
+    };
+    let is_script = |path: &PathBuf| Kind::of(path) != Kind::Program && path.is_file();
+    let program = places.find(program).into_iter();
+    let arguments = arguments.iter().map(|word| places.project_root.join(word));
+    let mut files: Vec<PathBuf> = Vec::new();
+    for file in program.chain(arguments.filter(is_script)) {
+        if !files.contains(&file) {
+            files.push(file);
+        }
+    }
+    files
+}
+
+/// Returns whether `script` must be a file, and is no program on PATH.
+pub fn must_be_file(script: &str) -> bool {
+    let first = script.split_whitespace().next().unwrap_or_default();
+    is_path(first) && !script.contains(|character| SHELL_SYNTAX.contains(character))
 }
 
 /// Finds the program of a command line that is already split into words.

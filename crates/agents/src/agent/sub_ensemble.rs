@@ -6,9 +6,10 @@ use serde_json::{Value, json};
 
 use super::inner_inputs::InnerInputs;
 use super::tool::TASKS;
-use super::{BoxFuture, Execution, Observation, Observed, Runner};
+use super::{AttemptOutcome, AttemptResult, BoxFuture, Execution, Runner};
 use ensemble_core::conversation::{CompletionReason, ConversationState};
-use ensemble_language::data::{Context, Failure, FailureKind, JsonMap, Usage};
+use ensemble_core::request::PendingRequest;
+use ensemble_language::data::{Context, Failure, FailureKind, JsonMap, Usage, output_from_value};
 
 /// The keys of the inner context that hold the dependencies and the request of the agent.
 const INPUT_KEYS: [&str; 2] = ["dependencies", "request"];
@@ -74,16 +75,16 @@ impl SubEnsembleRunner {
 }
 
 impl Runner for SubEnsembleRunner {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
+    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
         Box::pin(async move {
             let (input, given) = match self.given(&execution).await {
                 Ok(given) => given,
-                Err(error) => return Observed::failure(FailureKind::Unavailable, error),
+                Err(error) => return AttemptOutcome::failure(FailureKind::Unavailable, error),
             };
             let execution = Execution { input, ..execution };
             match self.conversations.hold(&execution, given).await {
                 Ok(state) => observed(&execution, &state),
-                Err(failure) => Observed::failure(failure.kind, failure.error),
+                Err(failure) => AttemptOutcome::failure(failure.kind, failure.error),
             }
         })
     }
@@ -111,12 +112,12 @@ fn entries(map: &JsonMap) -> Context {
         .collect()
 }
 
-fn observed(execution: &Execution, state: &ConversationState) -> Observed {
+fn observed(execution: &Execution, state: &ConversationState) -> AttemptOutcome {
     for warning in state.warnings() {
         execution.notes.warn(warning.clone());
     }
     let Some(ended) = state.ended() else {
-        return Observed::failure(FailureKind::Unavailable, "the inner conversation did not end");
+        return AttemptOutcome::failure(FailureKind::Unavailable, "the inner conversation did not end");
     };
     let reason = ended.completion_reason;
     let detail = ended.detail.clone().unwrap_or_default();
@@ -127,10 +128,13 @@ fn observed(execution: &Execution, state: &ConversationState) -> Observed {
         ))
     };
     let result = match reason {
-        CompletionReason::WaitingForInput => match state.open_questions().next() {
-            Some(question) => return Observed::NeedsInput(question),
-            None => failed(FailureKind::Unavailable),
-        },
+        CompletionReason::WaitingForInput => {
+            let requests: Vec<PendingRequest> = state.pending_requests().cloned().collect();
+            if !requests.is_empty() {
+                return AttemptOutcome::NeedsInput(requests);
+            }
+            failed(FailureKind::Unavailable)
+        }
         CompletionReason::Timeout => failed(FailureKind::Timeout),
         CompletionReason::Cancelled => failed(FailureKind::Cancelled),
         CompletionReason::AgentFailed | CompletionReason::ConditionFailed => failed(FailureKind::Reported),
@@ -143,7 +147,7 @@ fn observed(execution: &Execution, state: &ConversationState) -> Observed {
         }
     };
     let usage = state.usage();
-    Observed::Finished(Observation {
+    AttemptOutcome::Finished(AttemptResult {
         parts: Vec::new(),
         result,
         usage: (usage != Usage::default()).then_some(usage),
@@ -156,10 +160,7 @@ fn result_of(state: &ConversationState) -> JsonMap {
     let Some(result) = state.run_value() else {
         return final_state(state);
     };
-    match Arc::unwrap_or_clone(result.value) {
-        Value::Object(map) => map,
-        other => JsonMap::from_iter([("response".to_owned(), other)]),
-    }
+    output_from_value(Arc::unwrap_or_clone(result.value))
 }
 
 /// The final context of the inner conversation, without dependencies and request if they are unchanged.

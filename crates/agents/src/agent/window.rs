@@ -19,12 +19,12 @@ use self::tokens::TokenCounter;
 use super::BoxFuture;
 use super::build_error::BuildError;
 use super::dialogue::{Window, WindowError, WindowInput, WindowOutput};
-use crate::model::{LoadScript, Model, ProfileError, describe};
-use crate::sandbox::{Script, ScriptFailure};
 use ensemble_core::thread::Message;
 use ensemble_core::thread::window::{Keep, Limits, Rules, Size, Whole, cut};
 use ensemble_language::data::Usage;
 use ensemble_language::ensemble::{ContextWindow, ModelChoice, Profile, Strategy};
+use ensemble_models::{LoadScript, Model, ProfileError, describe};
+use ensemble_scripts::{Script, ScriptFailure};
 
 /// The context window of one agent.
 pub struct AgentWindow {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
-use ensemble_language::data::Failure;
+use ensemble_language::data::{Failure, JsonMap};
 
 /// The result of an execution.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -19,6 +19,25 @@ pub enum ExecutionEnd {
 }
 
 impl ExecutionEnd {
+    /// Returns the end of an execution with this result.
+    pub fn from_result(result: Result<JsonMap, Failure>) -> Self {
+        match result {
+            Ok(output) => Self::Succeeded(Arc::new(output.into())),
+            Err(failure) => Self::Failed(failure),
+        }
+    }
+
+    /// Returns the output or the failure. An output that is no object is empty.
+    pub fn into_result(self) -> Result<JsonMap, Failure> {
+        match self {
+            Self::Succeeded(output) => Ok(match Arc::unwrap_or_clone(output) {
+                Value::Object(output) => output,
+                _ => JsonMap::new(),
+            }),
+            Self::Failed(failure) => Err(failure),
+        }
+    }
+
     /// The result that these keys of a journal give.
     pub(super) fn of(failure: Option<Failure>, output: Option<Arc<Value>>) -> Self {
         match (failure, output) {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use indexmap::IndexMap;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::CompletionReason;
@@ -19,12 +19,15 @@ use super::exchange::{Exchanges, ReplyReceived, RequestStopped, ToolCallEnded, T
 use super::interruption::Interruption;
 use super::part::PartEnded;
 use super::permission::PermissionDecided;
-use super::reason::Reason;
+use super::question::InputRequested;
+use super::reason::Waiting;
 use super::within::Within;
+use crate::request::{AnswerRecord, RequestOrigin};
 use crate::thread::Iteration;
 use crate::trace::TraceParent;
 use ensemble_language::condition::Read;
-use ensemble_language::data::{Context, Failure, Question, Request, Usage};
+use ensemble_language::data::{Context, Failure, Request, Usage};
+use ensemble_language::definition::ExternalDefinitions;
 
 /// One event with its number in the journal and its time.
 #[derive(Debug, Clone, PartialEq)]
@@ -114,6 +117,13 @@ pub struct RunStarted {
     /// The input agents whose questions went to a model that was named with the run, and its profile.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub responders: BTreeMap<Arc<str>, Arc<str>>,
+    /// For a nested run: the execution, the part or the call that started it.
+    #[serde(default, skip_serializing_if = "RequestOrigin::is_outermost")]
+    pub caller: RequestOrigin,
+    /// The digests of scripts, nested ensembles and profiles behind each agent when the run was started; `None`: not
+    /// recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub definitions: Option<ExternalDefinitions>,
     /// For a fork: the run from which it was forked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkedFrom>,
@@ -138,6 +148,10 @@ pub struct ForkedFrom {
     /// them again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given: Option<u64>,
+    /// Agents whose shared executions, up to the one with this number, were performed with another definition than that
+    /// of this run.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub outdated: BTreeMap<Arc<str>, u32>,
 }
 
 /// Another process continues the run.
@@ -148,6 +162,9 @@ pub struct RunResumed {
     /// The agents whose finished execution in the open turn is repeated, because they have `on_resume: rerun`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub again: Vec<Arc<str>>,
+    /// The digests behind each agent from now on, if they are not those that were recorded before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub definitions: Option<ExternalDefinitions>,
     /// With telemetry: the span in which the run was resumed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceParent>,
@@ -161,6 +178,9 @@ pub struct MessageAdded {
     /// Values that are set with it in the context, and in place of inputs of the run.
     #[serde(default, skip_serializing_if = "Context::is_empty")]
     pub set: Context,
+    /// The digests behind each agent from now on, if they are not those that were recorded before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub definitions: Option<ExternalDefinitions>,
     /// With telemetry: the span in which the run goes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceParent>,
@@ -199,16 +219,6 @@ pub struct Start {
     pub reads: IndexMap<Arc<str>, u32>,
 }
 
-/// An agent that was examined and does not run in the turn.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Waiting {
-    /// The agent.
-    pub agent: Arc<str>,
-    /// The reason.
-    #[serde(flatten)]
-    pub reason: Reason,
-}
-
 /// An attempt of an execution starts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExecutionStarted {
@@ -245,11 +255,7 @@ pub struct AttemptFailed {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// LLM: the iterations of the attempt that no earlier record contains.
-    #[serde(
-        default,
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "crate::thread::exchange"
-    )]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exchange: Vec<Iteration>,
     /// The pause before the next attempt, in seconds.
     pub pause: f64,
@@ -292,6 +298,9 @@ pub struct ExecutionFinished {
     /// What was enforced for the processes of the last attempt that have a sandbox, each sandbox once.
     #[serde(skip_serializing_if = "<[EnforcedSandbox]>::is_empty")]
     pub sandboxes: Box<[EnforcedSandbox]>,
+    /// Input agents: the question, the answer, and who answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Box<AnswerRecord>>,
 }
 
 /// The form in which an [`ExecutionFinished`] is read: every key that may be absent has its default.
@@ -309,12 +318,14 @@ struct ExecutionFinishedFields {
     stderr: String,
     #[serde(default)]
     warnings: Vec<String>,
-    #[serde(default, deserialize_with = "crate::thread::exchange")]
+    #[serde(default)]
     exchange: Vec<Iteration>,
     #[serde(default)]
     reused: bool,
     #[serde(default)]
     sandboxes: Box<[EnforcedSandbox]>,
+    #[serde(default)]
+    answer: Option<Box<AnswerRecord>>,
 }
 
 impl From<ExecutionFinishedFields> for ExecutionFinished {
@@ -332,22 +343,9 @@ impl From<ExecutionFinishedFields> for ExecutionFinished {
             exchange: read.exchange,
             reused: read.reused,
             sandboxes: read.sandboxes,
+            answer: read.answer,
         }
     }
-}
-
-/// An agent asks a question, and the question is not answered yet.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct InputRequested {
-    /// The turn.
-    pub turn: u32,
-    /// The agent.
-    pub agent: Arc<str>,
-    /// The number of the execution of the agent.
-    pub execution: u32,
-    /// The question.
-    #[serde(flatten)]
-    pub question: Question,
 }
 
 /// All executions of a turn have ended, and their results are merged.
@@ -356,7 +354,7 @@ pub struct TurnFinished {
     /// The turn.
     pub turn: u32,
     /// The new requests by target agent, each list in the order of the agents that ask.
-    #[serde(default, skip_serializing_if = "IndexMap::is_empty", deserialize_with = "requests")]
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub requests: RequestsByTarget,
     /// Warnings for the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -365,22 +363,6 @@ pub struct TurnFinished {
 
 /// New requests by target agent.
 pub type RequestsByTarget = IndexMap<Arc<str>, Vec<Arc<Request>>>;
-
-/// Requests as format 3 has them, or one for each target, as in earlier formats.
-fn requests<'de, D: Deserializer<'de>>(deserializer: D) -> Result<RequestsByTarget, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Requests {
-        Several(Vec<Arc<Request>>),
-        One(Arc<Request>),
-    }
-    let targets = IndexMap::<Arc<str>, Requests>::deserialize(deserializer)?;
-    let all = targets.into_iter().map(|(target, requests)| match requests {
-        Requests::Several(requests) => (target, requests),
-        Requests::One(request) => (target, vec![request]),
-    });
-    Ok(all.collect())
-}
 
 /// The conversation has ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -6,18 +6,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use super::permission::{PermissionDecided, PermissionDecision};
-use super::within::{ExchangeKey, Within};
+use super::within::{ExchangeKey, Within, flat_within};
 use crate::thread::{Iteration, ToolCall};
 use ensemble_language::data::Usage;
 
 /// A model replied, and the execution goes on: the reply calls tools, or it was sent back to the model.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ReplyReceived {
     /// Where.
-    #[serde(flatten)]
     pub within: Within,
     /// The messages that were new to the model, and the reply with its calls, none of which has ended.
     pub iteration: Iteration,
@@ -26,10 +23,9 @@ pub struct ReplyReceived {
 }
 
 /// A request to a model was stopped with the run, before its reply was complete.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RequestStopped {
     /// Where.
-    #[serde(flatten)]
     pub within: Within,
     /// The messages that were new to the model.
     pub iteration: Iteration,
@@ -38,27 +34,29 @@ pub struct RequestStopped {
 }
 
 /// A tool is about to be called.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolCallStarted {
     /// Where.
-    #[serde(flatten)]
     pub within: Within,
     /// The id of the call.
     pub call: Arc<str>,
 }
 
 /// A tool call ended.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ToolCallEnded {
     /// Where.
-    #[serde(flatten)]
     pub within: Within,
     /// The call with its result or error.
     pub call: ToolCall,
     /// What the tool used of models.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
 }
+
+flat_within! { ReplyReceived { iteration: Iteration, usage: Usage, } }
+flat_within! { RequestStopped { iteration: Iteration, usage: Usage, } }
+flat_within! { ToolCallStarted { call: Arc<str>, } }
+flat_within! { ToolCallEnded { call: ToolCall, ? usage: Usage, } }
 
 /// What was recorded of the messages between an agent and its model in one execution that has not ended.
 #[derive(Debug, Clone, PartialEq, Default)]

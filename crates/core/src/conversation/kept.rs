@@ -77,7 +77,7 @@ mod tests {
 
     use super::*;
     use crate::conversation::{ConversationState, Event, ExecutionEnd, ExecutionFinished, ExecutionStarted, Record};
-    use crate::executor::tests::started;
+    use crate::random_conversations::started;
     use crate::resolver::{Decision, decide};
     use ensemble_language::loader::load;
     use ensemble_language::plan::Plan;
@@ -112,6 +112,7 @@ mod tests {
             };
             apply(&mut state, Event::ExecutionStarted(begun));
             let finished = ExecutionFinished {
+                answer: None,
                 turn,
                 agent: "a".into(),
                 execution: turn,

@@ -16,6 +16,7 @@ mod latest;
 mod outcome;
 mod part;
 mod permission;
+mod question;
 mod reason;
 mod result;
 mod standing;
@@ -27,8 +28,7 @@ pub use end::ExecutionEnd;
 pub use enforced::EnforcedSandbox;
 pub use event::{
     AttemptFailed, ConditionFailure, Event, ExecutionFinished, ExecutionStarted, FailedExecution, ForkedFrom,
-    InputRequested, MessageAdded, NotRun, Record, RequestsByTarget, RunEnded, RunResumed, RunStarted, Start,
-    TurnFinished, TurnStarted, Waiting,
+    MessageAdded, NotRun, Record, RequestsByTarget, RunEnded, RunResumed, RunStarted, Start, TurnFinished, TurnStarted,
 };
 pub use exchange::{Exchange, Exchanges, ReplyReceived, RequestStopped, ToolCallEnded, ToolCallStarted};
 pub use given::RunValue;
@@ -37,11 +37,13 @@ pub use interruption::{Canceller, Interruption};
 pub use outcome::CompletionReason;
 pub use part::{EndedParts, FailedAttempts, PartEnded, ThreadsByKey};
 pub use permission::{DecidedBy, PermissionDecided, PermissionDecision};
-pub use reason::{Awaited, Reason};
+pub use question::InputRequested;
+pub use reason::{Awaited, Reason, Waiting};
 pub use result::{RunResult, usage_by_agent};
-pub(crate) use standing::{DependencyFact, Unfulfilled, dependency_fact, is_unseen};
+pub use standing::is_unseen;
+pub(crate) use standing::{DependencyFact, Unfulfilled, dependency_fact};
 pub use standing::{Standing, standing};
-pub(crate) use state::AGENT_REQUESTS;
+pub use state::AGENT_REQUESTS;
 pub use state::{AgentState, ConversationState, LaterMessage, OpenExecution, OpenTurn, Slot};
 pub use unfinished::{Unfinished, UnfinishedParts, UnfinishedReason};
 pub use within::Within;

@@ -75,7 +75,7 @@ struct PartEndedFields {
     stderr: String,
     #[serde(default)]
     warnings: Vec<String>,
-    #[serde(default, deserialize_with = "crate::thread::exchange")]
+    #[serde(default)]
     exchange: Vec<Iteration>,
     pause: Option<f64>,
     #[serde(default)]

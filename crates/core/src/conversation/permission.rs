@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::within::Within;
+use super::within::{Within, flat_within};
+use crate::request::{Answerer, RequestAddress};
 
 /// Somebody decided about a tool call that needs permission.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PermissionDecided {
     /// Where.
-    #[serde(flatten)]
     pub within: Within,
     /// The id of the call.
     pub call: Arc<str>,
@@ -20,6 +20,17 @@ pub struct PermissionDecided {
     pub decision: PermissionDecision,
     /// Who decided.
     pub by: DecidedBy,
+    /// The address of the call.
+    pub address: Option<RequestAddress>,
+    /// The source of the decision, where known.
+    pub answered_by: Option<Answerer>,
+}
+
+flat_within! {
+    PermissionDecided {
+        call: Arc<str>, tool: Arc<str>, decision: PermissionDecision, by: DecidedBy,
+        ? address: RequestAddress, ? answered_by: Answerer,
+    }
 }
 
 /// Whether a tool call may be made.
@@ -32,6 +43,23 @@ pub enum PermissionDecision {
     Always,
     /// This call may not be made.
     Denied,
+}
+
+impl PermissionDecision {
+    /// The word in the journal.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Once => "once",
+            Self::Always => "always",
+            Self::Denied => "denied",
+        }
+    }
+
+    /// Finds the decision with this word.
+    pub fn from_word(word: &str) -> Option<Self> {
+        let all = [Self::Once, Self::Always, Self::Denied];
+        all.into_iter().find(|decision| decision.as_str() == word)
+    }
 }
 
 /// Who decided about a tool call.

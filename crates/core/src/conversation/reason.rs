@@ -1,16 +1,26 @@
-//! Why an agent does not run in a turn.
+//! The agents that do not run in a turn, and the reasons.
 
 use std::fmt;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Serialize, Serializer};
 
 use ensemble_language::condition::Read;
 use ensemble_language::ensemble::WaitFor;
 
+/// An agent that was examined and does not run in the turn.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(try_from = "WaitingFields")]
+pub struct Waiting {
+    /// The agent.
+    pub agent: Arc<str>,
+    /// The reason. In JSON, its name is the key `reason`, and its values are keys beside it.
+    pub reason: Reason,
+}
+
 /// The reason why an agent does not run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "reason", rename_all = "snake_case")]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Reason {
     /// Agents that it depends on have not ended with the required result.
     WaitingFor {
@@ -57,6 +67,123 @@ pub struct Awaited {
     pub wait_for: WaitFor,
     /// An agent that is ready now and whose execution can lead to an output of `agent`; often `agent` itself.
     pub ready: Arc<str>,
+}
+
+impl Serialize for Waiting {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut waiting = serializer.serialize_struct("Waiting", 5)?;
+        waiting.serialize_field("agent", &self.agent)?;
+        self.reason.write(&mut waiting)?;
+        waiting.end()
+    }
+}
+
+impl Serialize for Reason {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut reason = serializer.serialize_struct("Reason", 4)?;
+        self.write(&mut reason)?;
+        reason.end()
+    }
+}
+
+/// The form in which a [`Waiting`] is read: the keys of all reasons.
+#[derive(Deserialize)]
+struct WaitingFields {
+    agent: Arc<str>,
+    reason: ReasonName,
+    agents: Option<Vec<Arc<str>>>,
+    dependency: Option<Arc<str>>,
+    condition: Option<Arc<str>>,
+    values: Option<Vec<Read>>,
+    limit: Option<Arc<str>>,
+    count: Option<u32>,
+    dependencies: Option<Vec<Awaited>>,
+}
+
+/// The name of a reason in JSON.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ReasonName {
+    WaitingFor,
+    ConditionFalse,
+    LimitReached,
+    Waits,
+    NothingNew,
+    OnlyTool,
+    RunEnded,
+}
+
+impl Reason {
+    /// Writes the name of the reason and its values.
+    fn write<S: SerializeStruct>(&self, keys: &mut S) -> Result<(), S::Error> {
+        keys.serialize_field("reason", &self.name())?;
+        match self {
+            Self::WaitingFor { agents } => keys.serialize_field("agents", agents),
+            Self::ConditionFalse {
+                dependency,
+                condition,
+                values,
+            } => {
+                keys.serialize_field("dependency", dependency)?;
+                keys.serialize_field("condition", condition)?;
+                keys.serialize_field("values", values)
+            }
+            Self::LimitReached { limit, count } => {
+                keys.serialize_field("limit", limit)?;
+                keys.serialize_field("count", count)
+            }
+            Self::Waits { dependencies } => keys.serialize_field("dependencies", dependencies),
+            Self::NothingNew | Self::OnlyTool | Self::RunEnded => Ok(()),
+        }
+    }
+
+    fn name(&self) -> ReasonName {
+        match self {
+            Self::WaitingFor { .. } => ReasonName::WaitingFor,
+            Self::ConditionFalse { .. } => ReasonName::ConditionFalse,
+            Self::LimitReached { .. } => ReasonName::LimitReached,
+            Self::Waits { .. } => ReasonName::Waits,
+            Self::NothingNew => ReasonName::NothingNew,
+            Self::OnlyTool => ReasonName::OnlyTool,
+            Self::RunEnded => ReasonName::RunEnded,
+        }
+    }
+}
+
+/// A key that the reason needs is missing.
+#[derive(Debug, thiserror::Error)]
+#[error("missing field `{0}`")]
+struct MissingKey(&'static str);
+
+impl TryFrom<WaitingFields> for Waiting {
+    type Error = MissingKey;
+
+    fn try_from(read: WaitingFields) -> Result<Self, MissingKey> {
+        let reason = match read.reason {
+            ReasonName::WaitingFor => Reason::WaitingFor {
+                agents: read.agents.ok_or(MissingKey("agents"))?,
+            },
+            ReasonName::ConditionFalse => Reason::ConditionFalse {
+                dependency: read.dependency.ok_or(MissingKey("dependency"))?,
+                condition: read.condition.ok_or(MissingKey("condition"))?,
+                values: read.values.ok_or(MissingKey("values"))?,
+            },
+            ReasonName::LimitReached => Reason::LimitReached {
+                limit: read.limit.ok_or(MissingKey("limit"))?,
+                count: read.count.ok_or(MissingKey("count"))?,
+            },
+            ReasonName::Waits => Reason::Waits {
+                dependencies: read.dependencies.ok_or(MissingKey("dependencies"))?,
+            },
+            ReasonName::NothingNew => Reason::NothingNew,
+            ReasonName::OnlyTool => Reason::OnlyTool,
+            ReasonName::RunEnded => Reason::RunEnded,
+        };
+        Ok(Self {
+            agent: read.agent,
+            reason,
+        })
+    }
 }
 
 /// The text for reports: `waits for critic, which is about to answer again`.

@@ -70,7 +70,7 @@ fn has_ended(agent: &AgentState, on: Ending) -> bool {
 }
 
 /// Whether the agent at the start of the edge has a result that `edge.to` has not read.
-pub(crate) fn is_unseen(state: &ConversationState, edge: &Edge) -> bool {
+pub fn is_unseen(state: &ConversationState, edge: &Edge) -> bool {
     let from = state.agent(edge.from);
     let delivered = match edge.on {
         Ending::Success => from.last_success(),

@@ -1,13 +1,15 @@
 //! What the state says about the attempts of a turn: which are due, what one is given, and what its end comes to.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::conversation::{ConversationState, ExecutionEnd, ExecutionFinished, OpenExecution, Slot};
-use crate::runner::{Execution, ExecutionRecords, Left, Notes, Observation};
+use crate::conversation::{
+    ConversationState, ExecutionEnd, ExecutionFinished, InputRequested, OpenExecution, Slot,
+};
+use crate::request::PendingRequest;
+use crate::runner::{AttemptResult, CollectedNotes, Execution, ExecutionRecords, Notes};
 use crate::stopwatch::Stopwatch;
-use ensemble_language::data::{Remaining, Usage};
+use ensemble_language::data::{Question, Remaining, Usage};
 use ensemble_language::ensemble::AgentKind;
 use ensemble_language::plan::{AgentId, Plan};
 
@@ -34,10 +36,11 @@ pub(super) fn slot(state: &ConversationState, agent: AgentId) -> Option<&Slot> {
 pub fn execution(plan: &Plan, state: &ConversationState, slot: &Slot, stopwatch: Stopwatch) -> Execution {
     let agent = plan.agent(slot.agent);
     let known = state.agent(slot.agent);
+    let started = state.started();
+    let caller = started.map(|started| started.caller.clone()).unwrap_or_default();
     Execution {
-        run_id: state
-            .started()
-            .map_or_else(|| "".into(), |started| started.run_id.clone()),
+        run_id: started.map_or_else(|| "".into(), |started| started.run_id.clone()),
+        origin: caller.with_agent(agent.name.clone(), slot.agent.index(), slot.start.execution),
         agent_name: agent.name.clone(),
         execution: slot.start.execution,
         attempt: slot.attempt + 1,
@@ -87,7 +90,7 @@ pub(super) fn pause_before_retry(
     plan: &Plan,
     state: &ConversationState,
     agent: AgentId,
-    observation: &Observation,
+    observation: &AttemptResult,
 ) -> Option<Duration> {
     let failure = observation.result.as_ref().err()?;
     let spec = plan.agent(agent);
@@ -105,19 +108,39 @@ pub(super) fn pause_before_retry(
     (may_pass && !used_up && failed < spec.retry.max_attempts.get()).then(|| spec.retry.pause_after(failed))
 }
 
+/// Returns the event of a request for which the execution of the agent waits.
+pub(super) fn input_requested(
+    plan: &Plan,
+    state: &ConversationState,
+    agent: AgentId,
+    request: PendingRequest,
+) -> InputRequested {
+    let name = plan.name(agent);
+    let is_inner = request.address.segments().len() > 1 || request.agent != *name;
+    InputRequested {
+        turn: state.turn_count() + 1,
+        agent: name.clone(),
+        execution: slot(state, agent).map_or(1, |slot| slot.start.execution),
+        question: Question {
+            asked_by: is_inner.then(|| request.agent.clone()),
+            ..request.question
+        },
+        address: request.address,
+        digest: request.digest,
+        inner_execution: is_inner.then_some(request.execution),
+    }
+}
+
 pub(super) fn finished(
     plan: &Plan,
     state: &ConversationState,
     agent: AgentId,
-    observation: Observation,
+    observation: AttemptResult,
     took: Duration,
-    left: Left,
+    left: CollectedNotes,
 ) -> ExecutionFinished {
     let slot = slot(state, agent);
-    let end = match observation.result {
-        Ok(output) => ExecutionEnd::Succeeded(Arc::new(output.into())),
-        Err(failure) => ExecutionEnd::Failed(failure),
-    };
+    let end = ExecutionEnd::from_result(observation.result);
     ExecutionFinished {
         turn: state.turn_count() + 1,
         agent: plan.name(agent).clone(),
@@ -131,5 +154,6 @@ pub(super) fn finished(
         exchange: observation.exchange,
         reused: false,
         sandboxes: left.sandboxes.into(),
+        answer: left.answer.map(Box::new),
     }
 }

@@ -6,6 +6,11 @@
 //!
 //! **Invariant:** the state changes only by an event that was appended before: [`Executor::commit`] appends, applies and
 //! reports an event, and the start of a turn with one agent is appended together with the start of its execution.
+//!
+//! The loop (`executor/mod.rs`) and one turn (`executor/turn.rs`): concurrent executions, attempts, pauses, deadlines. A turn is a
+//! `FuturesUnordered` on a current-thread runtime, not a set of tasks. Dropping the turn therefore drops all its executions, and two calls
+//! of `commit` never overlap. Child processes depend on this design as well: the reactor runs in the same thread, so when the leader of a
+//! process group ends, the group is killed before the leader is reaped and before its number can be given to another process.
 
 mod attempt;
 #[cfg(test)]
@@ -28,6 +33,7 @@ use crate::conversation::{ConversationState, Event, ExecutionStarted, Interrupti
 use crate::log::{CommitError, RunLog, SyncPoint};
 use crate::reporter::Reporter;
 use crate::resolver::{Decision, decide};
+use crate::runner::BoxFuture;
 use crate::runner::Runner;
 use crate::secrets::Secrets;
 use crate::stopwatch::Stopwatch;
@@ -67,28 +73,30 @@ impl Executor<'_> {
     ///
     /// # Errors
     /// The log did not accept an event. The run stops there, and the committed events are kept.
-    pub async fn drive(&mut self, state: &mut ConversationState) -> Result<RunEnded, CommitError> {
-        let plan = state.plan().clone();
-        let around = self.around.as_ref();
-        let mut pace = Pace::new(around.map_or_else(Stopwatch::default, Stopwatch::inside));
-        loop {
-            match decide(&plan, state) {
-                Decision::StartTurn(turn) => match self.interruption(&pace.stopwatch) {
-                    Some(cause) => self.commit(state, Event::Interrupted(cause)).await?,
-                    None => self.start_turn(state, turn, &mut pace).await?,
-                },
-                Decision::Perform => self.perform(&plan, state, &mut pace).await?,
-                Decision::FinishTurn(finished) => {
-                    self.commit(state, Event::TurnFinished(finished)).await?;
-                    self.log.sync(SyncPoint::Turn).await?;
-                }
-                Decision::End(ended) => {
-                    self.commit(state, Event::RunEnded(ended.clone())).await?;
-                    self.log.sync(SyncPoint::Turn).await?;
-                    return Ok(ended);
+    pub fn drive<'f>(&'f mut self, state: &'f mut ConversationState) -> BoxFuture<'f, Result<RunEnded, CommitError>> {
+        Box::pin(async move {
+            let plan = state.plan().clone();
+            let around = self.around.as_ref();
+            let mut pace = Pace::new(around.map_or_else(Stopwatch::default, Stopwatch::inside));
+            loop {
+                match decide(&plan, state) {
+                    Decision::StartTurn(turn) => match self.interruption(&pace.stopwatch) {
+                        Some(cause) => self.commit(state, Event::Interrupted(cause)).await?,
+                        None => self.start_turn(state, turn, &mut pace).await?,
+                    },
+                    Decision::Perform => self.perform(&plan, state, &mut pace).await?,
+                    Decision::FinishTurn(finished) => {
+                        self.commit(state, Event::TurnFinished(finished)).await?;
+                        self.log.sync(SyncPoint::Turn).await?;
+                    }
+                    Decision::End(ended) => {
+                        self.commit(state, Event::RunEnded(ended.clone())).await?;
+                        self.log.sync(SyncPoint::Turn).await?;
+                        return Ok(ended);
+                    }
                 }
             }
-        }
+        })
     }
 
     /// Commits the start of a turn. If only one agent runs, the start of its execution is appended with it: nothing happens

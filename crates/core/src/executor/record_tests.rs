@@ -6,11 +6,11 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::Executor;
-use super::tests::{Frozen, started};
 use crate::conversation::{Canceller, ConversationState, Interruption, Record};
 use crate::log::{Logged, RunLog, SyncPoint};
+use crate::random_conversations::{Frozen, started};
 use crate::reporter::Silent;
-use crate::runner::{BoxFuture, Execution, Notes, Observed, Runner};
+use crate::runner::{AttemptOutcome, BoxFuture, Execution, Notes, Runner};
 use crate::thread::{Iteration, Message, Role, ToolCall, ToolEnd};
 use ensemble_language::data::{FailureKind, Usage};
 use ensemble_language::loader::load;
@@ -44,7 +44,7 @@ impl RunLog for Spy {
 struct Recording(Spy);
 
 impl Runner for Recording {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
+    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
         Box::pin(async move {
             let call = ToolCall::new("c", "pay", json!({}));
             let reply = Iteration {
@@ -59,7 +59,7 @@ impl Runner for Recording {
             let ended = call.ended(ToolEnd::Result("paid".into()), 0.1);
             execution.records.call_ended(&ended, Usage::default()).await;
             assert_eq!(self.0.latest(2), ["tool_call_ended", "sync"]);
-            Observed::success(serde_json::Map::new())
+            AttemptOutcome::success(serde_json::Map::new())
         })
     }
 }
@@ -99,10 +99,10 @@ async fn a_record_is_in_the_log_before_its_runner_goes_on() {
 struct Killed(mpsc::UnboundedSender<Interruption>);
 
 impl Runner for Killed {
-    fn execute(&self, _: Execution) -> BoxFuture<'_, Observed> {
+    fn execute(&self, _: Execution) -> BoxFuture<'_, AttemptOutcome> {
         let by = Canceller::Keyboard;
         self.0.send(Interruption::Cancelled { by }).expect("the run listens");
-        Box::pin(async { Observed::failure(FailureKind::Signal, "killed") })
+        Box::pin(async { AttemptOutcome::failure(FailureKind::Signal, "killed") })
     }
 }
 
@@ -122,7 +122,7 @@ impl Drop for Noting {
 }
 
 impl Runner for Waiting {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
+    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
         let noting = Noting(execution.notes);
         Box::pin(async move {
             let _noting = noting;

@@ -6,15 +6,15 @@ use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::oneshot;
 
-use super::attempt::{execution, finished, pause_before_retry, queue, slot};
+use super::attempt::{execution, finished, input_requested, pause_before_retry, queue, slot};
 use super::records::{Records, parts, record_of, records};
 use super::{Executor, Pace};
 use crate::conversation::{
-    AttemptFailed, ConversationState, Event, ExecutionFinished, ExecutionStarted, InputRequested, Interruption,
+    AttemptFailed, ConversationState, Event, ExecutionFinished, ExecutionStarted, Interruption,
     PartEnded, Record, RequestStopped, Within,
 };
 use crate::log::{CommitError, SyncPoint};
-use crate::runner::{BoxFuture, Left, Notes, Observation, Observed, ToLog, no_end_after, turn_is_up};
+use crate::runner::{AttemptOutcome, AttemptResult, BoxFuture, CollectedNotes, Notes, ToLog, no_end_after, turn_is_up};
 use crate::stopwatch::Stopwatch;
 use crate::trace;
 use ensemble_language::data::FailureKind;
@@ -34,7 +34,7 @@ impl Step {
     fn was_killed(&self) -> bool {
         let Self::Ended(ended) = self else { return false };
         match &ended.observed {
-            Observed::Finished(observation) => {
+            AttemptOutcome::Finished(observation) => {
                 let failure = observation.result.as_ref().err();
                 failure.is_some_and(|failure| failure.kind == FailureKind::Signal)
             }
@@ -46,7 +46,7 @@ impl Step {
 /// The end of an attempt.
 struct Ended {
     agent: AgentId,
-    observed: Observed,
+    observed: AttemptOutcome,
     notes: Notes,
     took: Duration,
 }
@@ -185,7 +185,7 @@ impl Executor<'_> {
     async fn log_stopped(&mut self, state: &mut ConversationState, attempts: &[Attempt]) -> Result<(), CommitError> {
         for agent in queue(state) {
             let latest = attempts.iter().rfind(|attempt| attempt.agent == agent);
-            let stopped = latest.and_then(|attempt| attempt.notes.take().stopped);
+            let stopped = latest.and_then(|attempt| attempt.notes.take_all().stopped);
             let (Some((iteration, usage)), Some(slot)) = (stopped, slot(state, agent)) else {
                 continue;
             };
@@ -297,7 +297,7 @@ impl Executor<'_> {
             let performed = trace::within(span, runner.execute(execution));
             let observed = stopwatch.timeout(timeout, performed).await.unwrap_or_else(|_| {
                 let failure = no_end_after(timeout.unwrap_or_default());
-                Observed::failure(failure.kind, failure.error)
+                AttemptOutcome::failure(failure.kind, failure.error)
             });
             Step::Ended(Box::new(Ended {
                 agent,
@@ -339,31 +339,28 @@ impl Executor<'_> {
         ended: Ended,
     ) -> Result<Option<(AgentId, Duration)>, CommitError> {
         let agent = ended.agent;
-        let reused = matches!(ended.observed, Observed::Reused(_));
+        let reused = matches!(ended.observed, AttemptOutcome::Reused(_));
         let (observation, may_retry) = match ended.observed {
-            Observed::Finished(observation) => (observation, true),
-            Observed::Recorded(observation) | Observed::Reused(observation) => (observation, false),
-            Observed::Interrupted(cause) => {
+            AttemptOutcome::Finished(observation) => (observation, true),
+            AttemptOutcome::Recorded(observation) | AttemptOutcome::Reused(observation) => (observation, false),
+            AttemptOutcome::Interrupted(cause) => {
                 self.commit(state, Event::Interrupted(cause)).await?;
                 return Ok(None);
             }
-            Observed::NeedsInput(question) => {
-                let requested = InputRequested {
-                    turn: state.turn_count() + 1,
-                    agent: plan.name(agent).clone(),
-                    execution: slot(state, agent).map_or(1, |slot| slot.start.execution),
-                    question,
-                };
-                self.commit(state, Event::InputRequested(requested)).await?;
+            AttemptOutcome::NeedsInput(requests) => {
+                for request in requests {
+                    let requested = input_requested(plan, state, agent, request);
+                    self.commit(state, Event::InputRequested(requested)).await?;
+                }
                 return Ok(None);
             }
         };
-        let mut left = ended.notes.take();
+        let mut left = ended.notes.take_all();
         for part in &observation.parts {
             self.commit(state, Event::PartEnded(Box::new(PartEnded::clone(part))))
                 .await?;
         }
-        let mut observation = Observation {
+        let mut observation = AttemptResult {
             usage: observation.usage.or(left.usage.take()),
             ..observation
         };
@@ -388,8 +385,8 @@ impl Executor<'_> {
         plan: &Plan,
         state: &mut ConversationState,
         agent: AgentId,
-        observation: Observation,
-        left: Left,
+        observation: AttemptResult,
+        left: CollectedNotes,
         pause: Duration,
     ) -> Result<(), CommitError> {
         let (Some(slot), Err(failure)) = (slot(state, agent), observation.result) else {
@@ -420,10 +417,10 @@ impl Executor<'_> {
         for agent in queue(state) {
             let latest = attempts.iter().rfind(|attempt| attempt.agent == agent);
             let (took, mut left) = match latest {
-                Some(attempt) => (attempt.stopwatch.since_start(), attempt.notes.take()),
-                None => (Duration::ZERO, Left::default()),
+                Some(attempt) => (attempt.stopwatch.since_start(), attempt.notes.take_all()),
+                None => (Duration::ZERO, CollectedNotes::default()),
             };
-            let observation = Observation {
+            let observation = AttemptResult {
                 result: Err(turn_is_up()),
                 usage: left.usage,
                 exchange: left

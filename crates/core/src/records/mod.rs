@@ -1,6 +1,8 @@
 //! The lines of a journal: how a record is written and read.
 //!
 //! Every store of journals uses this form, and so does `--output events`.
+//!
+//! Invariant: a record that is written and read again is the same record.
 
 mod large;
 mod line;

@@ -10,8 +10,8 @@ use ensemble_language::random_ensembles::{counting, limited_conversation};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::tests::walk;
 use crate::conversation::ConversationState;
+use crate::random_conversations::walk;
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]

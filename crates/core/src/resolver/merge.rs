@@ -147,7 +147,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::resolver::tests::{Driver, plan_of};
+    use crate::random_conversations::{Driver, plan_of};
 
     /// The sources and priorities of the requests for `c`, the next one first, and the warnings, after `a` and `b` have
     /// given these outputs.

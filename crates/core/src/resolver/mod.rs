@@ -66,14 +66,15 @@ fn decide_open(plan: &Plan, state: &ConversationState, turn: &OpenTurn, answers:
     if turn.slots.iter().any(|slot| pending(&slot.progress)) {
         return Decision::Perform;
     }
-    let waiting = turn.slots.iter().find_map(|slot| match &slot.progress {
-        OpenExecution::Waiting(question) => Some((question.asked_by.as_ref().unwrap_or(&slot.start.agent), question)),
-        _ => None,
-    });
-    match waiting {
+    let mut waiting = state.pending_requests();
+    match waiting.next() {
         None => Decision::FinishTurn(merge::finish(plan, state, turn)),
-        Some((asker, question)) => {
-            let detail = format!("{asker} asks: {}", question.prompt.trim());
+        Some(first) => {
+            let others = match waiting.count() {
+                0 => String::new(),
+                others => format!(" (and {others} more)"),
+            };
+            let detail = format!("{} asks: {}{others}", first.address, first.question.prompt.trim());
             Decision::End(end::ended(
                 plan,
                 state,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::tests::{Driver, plan_of};
 use super::{Decision, decide};
+use crate::random_conversations::{Driver, plan_of};
 
 /// The decision after these turns: the agents that run (`a b`), or the outcome. A turn is written as its agents with
 /// their results, `a+ b-`; each turn must be the one that the resolver decides. Outputs are `{"n": turn}`.

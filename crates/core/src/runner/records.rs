@@ -1,13 +1,12 @@
 //! The way from a runner to the log: what happens inside an execution is recorded when it happens.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{mpsc, oneshot};
 
 use crate::conversation::{
-    DecidedBy, Event, Exchange, Exchanges, PartEnded, PermissionDecided, PermissionDecision, ReplyReceived,
-    ToolCallEnded, ToolCallStarted, Within,
+    Event, Exchange, Exchanges, PartEnded, PermissionDecided, ReplyReceived, ToolCallEnded, ToolCallStarted, Within,
 };
 use crate::thread::{Iteration, ToolCall};
 use ensemble_language::data::Usage;
@@ -39,6 +38,20 @@ struct Recording {
     before: Option<Arc<Exchanges>>,
     /// The tools that somebody has permitted for the rest of the run.
     permitted: Arc<BTreeSet<Arc<str>>>,
+    /// The names and ids of the calls of this attempt, in their order.
+    calls: CallList,
+}
+
+/// The names and ids of calls, in their order. Clones share them.
+type CallList = Arc<Mutex<Vec<(Arc<str>, Arc<str>)>>>;
+
+/// The numbers of a call in its execution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallNumbers {
+    /// The number among the calls of the same tool, from 1.
+    pub of_tool: u32,
+    /// The position among all calls, from 0.
+    pub index: u32,
 }
 
 impl ExecutionRecords {
@@ -49,6 +62,7 @@ impl ExecutionRecords {
             within,
             before,
             permitted: Arc::default(),
+            calls: CallList::default(),
         })))
     }
 
@@ -89,6 +103,7 @@ impl ExecutionRecords {
         let mut records = self.clone();
         if let Some(recording) = &mut records.0 {
             recording.before = None;
+            recording.calls = CallList::default();
         }
         records
     }
@@ -97,6 +112,7 @@ impl ExecutionRecords {
         let mut records = self.clone();
         if let Some(recording) = &mut records.0 {
             change(&mut recording.within);
+            recording.calls = CallList::default();
         }
         records
     }
@@ -119,8 +135,41 @@ impl ExecutionRecords {
         recording.before.as_ref()?.get(within.part.as_ref(), &within.inside)
     }
 
+    /// The numbers of a call among those of the replies of this execution, which are the same after a resume. A call that
+    /// no reply has is added.
+    pub fn number_call(&self, name: &str, id: &str) -> CallNumbers {
+        let Some(recording) = &self.0 else {
+            return CallNumbers { of_tool: 1, index: 0 };
+        };
+        let before = self.before().into_iter().flat_map(|before| &before.iterations);
+        let before = before.flat_map(|iteration| &iteration.tool_calls);
+        let mut calls: Vec<(Arc<str>, Arc<str>)> = before
+            .map(|call| (call.name.as_str().into(), call.id.as_str().into()))
+            .collect();
+        let mut current = recording.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        calls.extend(current.iter().cloned());
+        let is_it = |call: &(Arc<str>, Arc<str>)| *call.0 == *name && *call.1 == *id;
+        let index = calls.iter().position(is_it).unwrap_or_else(|| {
+            current.push((name.into(), id.into()));
+            calls.push((name.into(), id.into()));
+            calls.len() - 1
+        });
+        let of_tool = calls[..=index].iter().filter(|call| *call.0 == *name).count();
+        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        CallNumbers {
+            of_tool: number(of_tool),
+            index: number(index),
+        }
+    }
+
     /// Records a reply, with what was used since the last record, and waits until it is in the log.
     pub async fn replied(&self, iteration: Iteration, usage: Usage) {
+        if let Some(recording) = &self.0 {
+            let calls = iteration.tool_calls.iter();
+            let calls = calls.map(|call| (call.name.as_str().into(), call.id.as_str().into()));
+            let mut known = recording.calls.lock().unwrap_or_else(PoisonError::into_inner);
+            known.extend(calls);
+        }
         let event = |within| {
             Event::ReplyReceived(Box::new(ReplyReceived {
                 within,
@@ -131,17 +180,9 @@ impl ExecutionRecords {
         self.record(event).await;
     }
 
-    /// Records a decision about the call, and waits until it is in the log.
-    pub async fn permission_decided(&self, call: &str, tool: &str, decision: PermissionDecision, by: DecidedBy) {
-        let event = |within| {
-            Event::PermissionDecided(Box::new(PermissionDecided {
-                within,
-                call: call.into(),
-                tool: tool.into(),
-                decision,
-                by,
-            }))
-        };
+    /// Records a decision about a call, and waits until it is in the log. `decided`: the event without its attempt.
+    pub async fn permission_decided(&self, decided: PermissionDecided) {
+        let event = |within| Event::PermissionDecided(Box::new(PermissionDecided { within, ..decided }));
         self.record(event).await;
     }
 

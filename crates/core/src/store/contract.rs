@@ -44,7 +44,9 @@ pub fn record(seq: u64) -> Record {
             simulated: Vec::new(),
             stubs: Default::default(),
             responders: Default::default(),
+            definitions: None,
             forked_from: None,
+            caller: crate::request::RequestOrigin::default(),
             trace: None,
             program: String::new(),
         })),
@@ -107,7 +109,6 @@ async fn what_was_appended_is_read(store: &dyn RunStore) {
     assert_eq!(numbers(&*run).await, (0..7).collect::<Vec<u64>>());
     let journal = run.read_all().await.expect("the log can be read");
     assert!(!journal.is_torn);
-    assert_eq!(journal.end.format, FORMAT);
     let mut reader = run.read().await.expect("the log can be read");
     assert_eq!(reader.next().await.expect("a record").expect("a record").seq, 0);
     assert_ne!(reader.end(), LogEnd::NEW);
@@ -158,7 +159,7 @@ async fn runs_are_found_by_their_ids(store: &dyn RunStore) {
 async fn runs_are_listed_by_their_time(store: &dyn RunStore) {
     let oldest_first = [
         "zb2c-20260101-000000000",
-        "20260101-000001-zzzz",
+        "aa2c-20260101-000001000",
         "ab9z-20260101-000002000",
         "ac9z-20260101-000002000",
         "aa2b-20260101-000002001",
@@ -168,14 +169,7 @@ async fn runs_are_listed_by_their_time(store: &dyn RunStore) {
     }
     assert_eq!(ids(store).await, oldest_first);
     assert_eq!(store.latest().await.expect("a run").id().as_str(), oldest_first[4]);
-    for (given, found) in [
-        ("zb", 0),
-        ("zz", 1),
-        ("2026", 1),
-        ("ab", 2),
-        ("ac", 3),
-        ("aa2b-2026", 4),
-    ] {
+    for (given, found) in [("zb", 0), ("aa2c", 1), ("ab", 2), ("ac", 3), ("aa2b-2026", 4)] {
         assert_eq!(
             store.find(given).await.expect("a run").id().as_str(),
             oldest_first[found]

@@ -8,11 +8,10 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 /// The id of a run, such as `ab9z-20261122-001902365`: four characters that tell the run from others, then the time to
-/// the millisecond. Ids of the older form, `20261122-001902-9zab`, begin with the time. A run inside another has the id
-/// `OUTER/sub/NAME`.
+/// the millisecond. A run inside another has the id `OUTER/sub/NAME`.
 ///
-/// Ids sort by their time, whatever their form; ids with the same time, or with none, sort by their text. An id without a
-/// time sorts before those with one.
+/// Ids sort by their time; ids with the same time, or with none, sort by their text. An id without a time sorts before
+/// those with one.
 #[derive(Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(transparent)]
 pub struct RunId(Arc<str>);
@@ -72,48 +71,23 @@ impl RunId {
         self.0.split("/sub/").skip(1)
     }
 
-    /// The part of the id whose beginning tells the run from others: the id, or the last part of an id of the older form.
-    pub fn telling_part(&self) -> &str {
-        match self.older_form() {
-            Some((_, last)) => last,
-            None => &self.0,
-        }
-    }
-
-    /// Whether the text names this run: the beginning of the id, or of its [telling part](Self::telling_part).
+    /// Whether the text names this run: the beginning of the id.
     pub fn begins_with(&self, given: &str) -> bool {
-        self.0.starts_with(given) || self.telling_part().starts_with(given)
+        self.0.starts_with(given)
     }
 
-    /// The parts of `20261122-001902-9zab`: the first 15 characters, and the rest after a hyphen.
-    fn older_form(&self) -> Option<(&str, &str)> {
-        let (time, rest) = self.0.split_at_checked(15)?;
-        let (date, clock) = time.split_once('-')?;
-        let last = rest.strip_prefix('-')?;
-        (is_number(date, &[8]) && is_number(clock, &[6])).then_some((time, last))
-    }
-
-    /// The time in the id: the second as text, and the milliseconds in it.
-    fn time(&self) -> Option<(&str, u32)> {
-        if let Some((second, last)) = self.older_form() {
-            // The first two of the last characters are the millisecond in base 36.
-            let millisecond = last.get(..2).and_then(|text| u32::from_str_radix(text, 36).ok());
-            return Some((second, millisecond.unwrap_or(0)));
-        }
+    /// The time in the id, as text.
+    fn time(&self) -> Option<&str> {
         let outermost = self.0.split("/sub/").next()?;
         let (_, time) = outermost.split_once('-')?;
         let (date, clock) = time.split_once('-')?;
-        if !is_number(date, &[8]) || !is_number(clock, &[6, 9]) {
-            return None;
-        }
-        let (second, millisecond) = time.split_at(15);
-        Some((second, millisecond.parse().unwrap_or(0)))
+        (is_number(date, 8) && is_number(clock, 9)).then_some(time)
     }
 }
 
-/// Whether the text is a number with one of these counts of digits.
-fn is_number(text: &str, lengths: &[usize]) -> bool {
-    lengths.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
+/// Whether the text is a number of so many digits.
+fn is_number(text: &str, length: usize) -> bool {
+    text.len() == length && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 impl Ord for RunId {
@@ -148,25 +122,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_of_both_forms_sort_by_their_time() {
+    fn ids_sort_by_their_time() {
         let sorted = [
             "own",
             "saved-20261122",
-            "20251231-235959-zzzz",
-            "20260101-000000-0aaa",
             "zzzz-20260101-000001",
             "zzzz-20260101-000001002",
             "bbbb-20260101-000001003",
             "zzzz-20260101-000001003",
-            // `0k` is the millisecond 20.
-            "20260101-000001-0kaa",
-            "20260101-000001-0kab",
             "aaaa-20260101-000001021",
             "aaaa-20260101-000002000",
-            "20260101-000002-zzzz",
             "aaaa-20260102-000000000",
             "aaaa-20260102-000000000/sub/b-1-1",
-            "20270101-000000-aaaa",
         ];
         let mut ids: Vec<RunId> = sorted.iter().rev().copied().map(RunId::new).collect();
         ids.sort();
@@ -206,25 +173,16 @@ mod tests {
 
     #[test]
     fn a_run_is_named_by_the_beginning_that_tells_it_from_others() {
-        for (id, part, named, not) in [
+        for (id, named, not) in [
             (
-                "ab9z-20261122-001902365",
                 "ab9z-20261122-001902365",
                 &["ab", "ab9z", "ab9z-2026"][..],
                 &["00", "2026", "b9"][..],
             ),
-            (
-                "20261122-001902-9zab",
-                "9zab",
-                &["2026", "20261122-0", "9z", "9zab"],
-                &["00", "za"],
-            ),
-            ("own-name", "own-name", &["own"], &["name"]),
-            ("", "", &[], &["a"]),
-            ("20261122-001902", "20261122-001902", &["2026"], &["0019"]),
+            ("own-name", &["own"], &["name"]),
+            ("", &[], &["a"]),
         ] {
             let id = RunId::new(id);
-            assert_eq!(id.telling_part(), part);
             assert!(named.iter().all(|given| id.begins_with(given)), "{id}");
             assert!(!not.iter().any(|given| id.begins_with(given)), "{id}");
         }

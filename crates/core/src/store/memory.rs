@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Durability, Lease, LogEnd, ReadError, RunFollower, RunId, RunReader, RunStore, StoreError, StoredRun};
-use crate::conversation::{Event, Record};
-use crate::log::{FORMAT, Logged, RunLog, SyncPoint};
+use crate::conversation::Record;
+use crate::log::{Logged, RunLog, SyncPoint};
 use crate::runner::BoxFuture;
 
 /// A store in memory. Clones share the runs.
@@ -36,7 +36,6 @@ struct MemoryReader {
     place: String,
     shared: Arc<Shared>,
     next: usize,
-    format: u32,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -184,7 +183,6 @@ impl MemoryRun {
             place: format!("run {}", self.id),
             shared: Arc::clone(&self.shared),
             next: 0,
-            format: FORMAT,
         }
     }
 }
@@ -212,9 +210,6 @@ impl MemoryReader {
     fn take(&mut self) -> Option<Record> {
         let record = lock(&self.shared.records).get(self.next).cloned()?;
         self.next += 1;
-        if let Event::RunStarted(started) = &record.event {
-            self.format = started.format;
-        }
         Some(record)
     }
 }
@@ -234,7 +229,6 @@ impl RunReader for MemoryReader {
     fn end(&self) -> LogEnd {
         LogEnd {
             position: self.next as u64,
-            format: self.format,
         }
     }
 

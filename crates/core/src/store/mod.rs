@@ -2,6 +2,8 @@
 //!
 //! A [`RunStore`] contains [`StoredRun`]s. A run has an id, the text of its ensemble, a log, and runs inside it. The
 //! process that executes a run holds its [`Lease`]. Every store passes the same test suite, `contract` (feature `store-contract`).
+//!
+//! Invariant: no error of a store contains a path type; one process at a time drives a run.
 
 #[cfg(any(test, feature = "store-contract"))]
 pub mod contract;
@@ -14,7 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::conversation::Record;
-use crate::log::{FORMAT, RunLog};
+use crate::log::RunLog;
 use crate::runner::BoxFuture;
 
 pub use crate::log::ReadError;
@@ -134,16 +136,11 @@ pub trait Lease: Send + Sync {}
 pub struct LogEnd {
     /// The position, in the unit of the store: bytes for files, records for memory.
     pub position: u64,
-    /// The version of the log's format.
-    pub format: u32,
 }
 
 impl LogEnd {
     /// The beginning of a new log.
-    pub const NEW: Self = Self {
-        position: 0,
-        format: FORMAT,
-    };
+    pub const NEW: Self = Self { position: 0 };
 }
 
 /// Reads the records of a log in order, each once.

@@ -4,13 +4,15 @@
 //! correction. A call and its result are one record, so they stay together when messages are dropped.
 //!
 //! A [`Thread`] is a value: every change returns a new thread, and this module uses no model, clock or file.
+//!
+//! Invariant: a tool call and its result are one record, so they cannot be separated; a thread is a value, and adding to it gives a new
+//! thread.
 
 mod attachment;
 mod json;
 mod live_output;
 mod reasoning;
 mod remembered;
-mod saved;
 #[cfg(test)]
 mod tests;
 mod tool_call;
@@ -21,7 +23,6 @@ pub use json::ThreadError;
 pub use live_output::{ExecutionRef, LiveOutput, LiveUpdate, NoLiveOutput};
 pub use reasoning::Reasoning;
 pub use remembered::{REJECTED, TASK, UNKNOWN_FATE, remembered};
-pub use saved::exchange;
 pub use tool_call::{INTERRUPTED, ToolCall, ToolEnd};
 
 use chrono::{DateTime, Utc};
@@ -85,7 +86,7 @@ pub struct Iteration {
     /// The tools that the reply called, each with its result or error.
     #[serde(default)]
     pub tool_calls: Vec<ToolCall>,
-    /// When the request was sent; early versions of journals do not contain this.
+    /// When the request was sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<DateTime<Utc>>,
     /// When the reply and the tool results were complete; `None` while the iteration is in progress.

@@ -146,26 +146,3 @@ fn a_thread_is_read_as_it_was_written() {
         })
     );
 }
-
-#[test]
-fn plain_messages_of_early_journals_are_read_as_iterations() {
-    #[derive(Deserialize)]
-    struct Line {
-        #[serde(deserialize_with = "exchange")]
-        exchange: Vec<Iteration>,
-    }
-    let message = |role: &str, content: &str| json!({"role": role, "content": content});
-    let old = json!({"exchange": [
-        message("user", "a"), message("assistant", "b"), message("user", "c"), message("assistant", "d"),
-    ]});
-    let line: Line = serde_json::from_value(old).expect("is read");
-    let numbers: Vec<_> = line
-        .exchange
-        .iter()
-        .map(|one| (one.number, one.messages.len()))
-        .collect();
-    assert_eq!(numbers, [(1, 2), (2, 2)]);
-    let new = json!({"exchange": thread()});
-    let line: Line = serde_json::from_value(new).expect("is read");
-    assert_eq!(Thread::of(line.exchange), thread());
-}

@@ -19,6 +19,7 @@ use chrono::{DateTime, Utc};
 use indexmap::IndexMap;
 use serde_json::Value;
 
+use ensemble_core::request::PendingRequest;
 use ensemble_core::conversation::{
     ExecutionFinished, Interruption, PartEnded, PermissionDecided, RequestsByTarget, RunEnded, RunStarted,
     TurnFinished, Waiting,
@@ -31,7 +32,7 @@ pub use compare::{Comparison, ContextChange, Decision, Difference, Outcome, Part
 pub use exchanges::{ExchangeEnd, FileRecords, ModelExchange, model_exchanges};
 pub use paths::{Change, changes};
 
-use crate::{AgentTotals, OpenQuestion, RunHistory};
+use crate::{AgentTotals, RunHistory};
 
 /// The events of a run, grouped, as far as its records contain them.
 #[derive(Debug, Clone, Default)]
@@ -191,7 +192,7 @@ impl Story {
     }
 
     /// Returns the questions without an answer.
-    pub fn questions(&self) -> Vec<OpenQuestion> {
+    pub fn questions(&self) -> Vec<PendingRequest> {
         self.history.questions()
     }
 

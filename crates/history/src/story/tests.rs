@@ -94,7 +94,7 @@ fn two_runs_are_the_same_only_if_nothing_that_matters_differs() {
 fn the_time_of_a_fork_begins_with_the_fork() {
     let finished = json!({"turn": 1, "agent": "a", "execution": 1, "attempt": 1, "output": {}, "execution_time": 1.0});
     let run = json!({
-        "format": 2, "ensemble": "e", "ensemble_file": "e.yaml", "ensemble_digest": "", "project_root": "", "context": {},
+        "format": 1, "ensemble": "e", "ensemble_file": "e.yaml", "ensemble_digest": "", "project_root": "", "context": {},
         "input": "", "run_id": "b", "program": "0",
         "forked_from": {"run_id": "a", "turn": 1},
     });

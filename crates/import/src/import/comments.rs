@@ -1,9 +1,9 @@
 //! The comments of the old file, copied in their order.
 
 use super::draft::Remark;
-use super::odd::is_odd;
-use ensemble_language::loader::document::{Content, Document, Node};
+use ensemble_language::loader::document::Document;
 use ensemble_language::source::Span;
+use ensemble_language::yaml::edit::is_odd;
 
 /// The comments that are not written yet.
 pub(super) struct Comments {
@@ -24,38 +24,22 @@ impl Comments {
     /// The comments of the file, and remarks about its places.
     pub(super) fn of(document: &Document, remarks: &[Remark]) -> Self {
         let text = document.source().text();
-        let mut scalars = Vec::new();
-        gather(document.root(), &mut scalars);
-        scalars.sort_unstable();
-        let inside = |at: usize| {
-            let before = scalars.partition_point(|span| span.start <= at);
-            before > 0 && at < scalars[before - 1].end
-        };
         let mut list = Vec::new();
-        let mut start = 0;
-        for line in text.split_inclusive('\n') {
-            let begins = |at: &usize| {
-                let before = line[..*at].chars().next_back();
-                before.is_none_or(|c| matches!(c, ' ' | '\t' | '\u{feff}')) && !inside(start + at)
-            };
-            let sign = line.match_indices('#').map(|(at, _)| at).find(begins);
-            if let Some(at) = sign {
-                let words = line[at..].trim_end();
-                // A comment for editors may name another schema.
-                if !words
-                    .trim_start_matches('#')
-                    .trim_start()
-                    .starts_with("yaml-language-server:")
-                {
-                    let shown = words.chars().map(|c| if is_odd(c) { ' ' } else { c });
-                    list.push(Comment {
-                        at: start + at,
-                        text: shown.collect(),
-                        is_remark: false,
-                    });
-                }
+        for span in document.comments() {
+            let words = &text[span.start..span.end];
+            let is_modeline = words
+                .trim_start_matches('#')
+                .trim_start()
+                .starts_with("yaml-language-server:");
+            // A comment for editors may name another schema.
+            if !is_modeline {
+                let shown = words.chars().map(|c| if is_odd(c) { ' ' } else { c });
+                list.push(Comment {
+                    at: span.start,
+                    text: shown.collect(),
+                    is_remark: false,
+                });
             }
-            start += line.len();
         }
         for remark in remarks {
             list.extend(remark.lines.iter().map(|line| Comment {
@@ -88,19 +72,5 @@ impl Comments {
             self.next += 1;
         }
         taken
-    }
-}
-
-/// The places of all keys and scalars.
-fn gather(node: &Node, spans: &mut Vec<Span>) {
-    match &node.content {
-        Content::Scalar(_) => spans.push(node.span),
-        Content::Sequence(items) => items.iter().for_each(|item| gather(item, spans)),
-        Content::Mapping(entries) => {
-            for entry in entries {
-                spans.push(entry.key_span);
-                gather(&entry.value, spans);
-            }
-        }
     }
 }

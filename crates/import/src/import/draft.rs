@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::odd::is_odd;
 use ensemble_language::loader::document::Entry;
 use ensemble_language::source::{Source, Span};
+use ensemble_language::yaml::edit::is_odd;
 
 /// A map of the new file.
 #[derive(Debug, Clone, Default)]

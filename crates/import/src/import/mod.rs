@@ -3,6 +3,11 @@
 //! A `draft` of the new file is built key by key from the tree of the old file. Parts without a counterpart become
 //! comments. Then the loader and the checks examine the text, and everything that they report as an error becomes a
 //! comment too, until there are no errors. **Invariant:** the resulting text has no errors.
+//!
+//! Ensembles of llm-orc, and in `import/conductor` workflows of Conductor, whose routes become dependencies (`import/conductor/flow.rs`)
+//! and whose templates and conditions are translated name by name (`import/conductor/jinja.rs`, `import/conductor/expression.rs`, both over
+//! `import/conductor/names.rs`). It drafts the new file key by key and passes the draft to the loader, the checks and the plan. A part that
+//! they reject becomes a comment (`import/repair.rs`).
 
 mod advice;
 mod agents;
@@ -14,7 +19,6 @@ mod draft;
 mod guard;
 mod limits;
 mod names;
-mod odd;
 mod profiles;
 #[cfg(test)]
 mod random_tests;

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::values::text_of;
 use ensemble_language::loader::document::{Document, Node};
+use ensemble_language::names::is_name_char;
 
 /// The rule for names.
 pub(super) const HELP: &str =
@@ -76,8 +77,11 @@ fn free(wanted: String, taken: &mut HashSet<String>) -> String {
 
 /// The name with invalid characters replaced by dashes; `otherwise` if nothing is left.
 pub(super) fn sound(name: &str, otherwise: &str) -> String {
-    let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
-    let name: String = name.trim().chars().map(|c| if word(c) { c } else { '-' }).collect();
+    let name: String = name
+        .trim()
+        .chars()
+        .map(|c| if is_name_char(c) { c } else { '-' })
+        .collect();
     let name = name
         .trim_start_matches(|c: char| !c.is_ascii_alphanumeric())
         .trim_end_matches('-');

@@ -1,8 +1,10 @@
 //! Texts that llm-orc uses unchanged, and that are templates in this language.
 
+use ensemble_language::template::has_marks;
+
 /// Converts the text to a template that renders to the text.
 pub(super) fn literal(text: &str) -> String {
-    if !["{{", "{%", "{#"].iter().any(|mark| text.contains(mark)) {
+    if !has_marks(text) {
         return text.to_owned();
     }
     if !text.contains("endraw") {

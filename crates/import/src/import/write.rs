@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use super::comments::Comments;
 use super::draft::{Line, Lost, Map, Remark, Shape};
-use super::odd::is_odd;
 use ensemble_language::loader::document::Document;
 use ensemble_language::source::Span;
+use ensemble_language::yaml::edit::{Style, is_odd, spell_flow, spell_text};
 
 /// The longest list or string that is written on one line, in bytes.
 const WIDEST: usize = 90;
@@ -68,7 +68,7 @@ impl Writer<'_> {
     }
 
     fn entry(&mut self, key: &str, value: &Shape, indent: usize) {
-        let key = scalar_text(key, false);
+        let key = spell_text(key, Style::Block);
         if key.len() > LONGEST_KEY {
             self.out.push_str(&format!("? {key}\n"));
             self.pad(indent);
@@ -232,61 +232,7 @@ fn expanded(value: &Value) -> Option<Shape> {
 
 /// A value on one line.
 fn flow(value: &Value) -> String {
-    match value {
-        Value::String(text) => scalar_text(text, false),
-        Value::Array(items) => {
-            let items: Vec<String> = items
-                .iter()
-                .map(|item| match item {
-                    Value::String(text) => scalar_text(text, true),
-                    other => flow(other),
-                })
-                .collect();
-            format!("[{}]", items.join(", "))
-        }
-        other => other.to_string(),
-    }
-}
-
-/// A string on one line: plain if YAML reads it as this string, otherwise in quotes.
-fn scalar_text(text: &str, in_list: bool) -> String {
-    // YAML 1.1 does not take `:?` inside of brackets.
-    let divides = in_list && (text.contains(',') || text.contains(":?"));
-    if is_bare(text) && !divides {
-        return text.to_owned();
-    }
-    let json = Value::from(text).to_string();
-    let mut quoted = String::with_capacity(json.len());
-    for c in json.chars() {
-        match c {
-            c if is_odd(c) => match u32::from(c) {
-                number @ ..=0xffff => quoted.push_str(&format!("\\u{number:04x}")),
-                number => quoted.push_str(&format!("\\U{number:08x}")),
-            },
-            c => quoted.push(c),
-        }
-    }
-    quoted
-}
-
-fn is_bare(text: &str) -> bool {
-    const WORDS: [&str; 9] = ["null", "true", "false", "yes", "no", "on", "off", "y", "n"];
-    let starts = text.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '/'))
-        || text.starts_with("./")
-        || text.starts_with("../")
-        || text.starts_with(".llm-orc/");
-    let inside = |c: char| c.is_alphanumeric() || " _-./()+@%,;=!?':*&$".contains(c);
-    let number = |c: char| c.is_ascii_digit() || ":.-_+eExXoO".contains(c);
-    let is_number = text.starts_with(|c: char| c.is_ascii_digit())
-        && (text.chars().all(number) || text.starts_with("0x") || text.starts_with("0o"));
-    starts
-        && text.len() <= WIDEST
-        && text.chars().all(inside)
-        && !text.contains(is_odd)
-        && !text.contains(": ")
-        && !text.ends_with([':', ' '])
-        && !is_number
-        && !WORDS.contains(&text.to_ascii_lowercase().as_str())
+    spell_flow(value, Style::Block)
 }
 
 /// Whether it is one long line that is more readable on several lines.

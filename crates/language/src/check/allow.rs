@@ -6,9 +6,9 @@
 //! disappeared.
 
 use crate::diagnostic::{Code, Diagnostic, Severity};
-use crate::fix::{Applicability, Edit, Fix};
 use crate::loader::{Document, codes, explain};
 use crate::source::{Source, Span};
+use crate::yaml::edit::{Applicability, Edit, Fix};
 
 /// The form of the comment.
 const FORM: &str = "write `# ensemble: allow(CODE) reason`";
@@ -144,11 +144,8 @@ fn edited(source: &Source, title: String, span: Span, replacement: String) -> Fi
     Fix {
         title,
         applicability: Applicability::Unsafe,
-        edits: vec![Edit {
-            file: source.name().into(),
-            span,
-            replacement,
-        }],
+        file: source.name().into(),
+        edits: vec![Edit::new(span, replacement)],
     }
 }
 

@@ -54,7 +54,7 @@ pub fn bounds(ensemble: &Ensemble) -> Bounds {
             .chain(too_late::unreached(&graph))
             .chain(joins::never_joined(&graph))
             .collect(),
-        most_executions: turns::most_executions(&graph),
+        most_executions: turns::most_executions(&graph).to_vec(),
         most_starts: (0..ensemble.agents.len()).map(starts).collect(),
         early_counts: too_early::early(&graph).into_iter().map(early).collect(),
     }

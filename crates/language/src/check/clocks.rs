@@ -2,6 +2,7 @@
 //!
 //! Questions to people stop all clocks, so the time limits of questions are not compared.
 
+use super::subject::Subject;
 use std::time::Duration;
 
 use crate::diagnostic::Finding;
@@ -20,7 +21,8 @@ struct End {
 }
 
 /// Warns of each agent whose own time limit, or whose last attempt, cannot be reached.
-pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let ensemble = subject.ensemble;
     let end = end(ensemble);
     let agents = ensemble.agents.iter().enumerate();
     agents

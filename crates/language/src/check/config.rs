@@ -2,17 +2,19 @@
 
 use std::collections::HashSet;
 
-use super::profiles::Known;
+use super::profiles::Profiles;
+use super::subject::Subject;
 use super::templates::templates;
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, AgentKind, Ensemble, ModelChoice, Responses};
-use crate::fix::{Change, Mend};
 use crate::loader::codes;
+use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// Warns of LLM agents and input agents with a `config` that no prompt uses. Scripts and ensembles receive it whole.
 ///
 /// A key that all agents have is probably in `defaults` because of other agents, so it is not reported.
-pub(super) fn check(ensemble: &Ensemble, profiles: &Known<'_>) -> Vec<Finding> {
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let (ensemble, profiles) = (subject.ensemble, subject.profiles());
     if ensemble.agents.iter().all(|agent| agent.config.is_empty()) {
         return Vec::new();
     }
@@ -27,9 +29,9 @@ pub(super) fn check(ensemble: &Ensemble, profiles: &Known<'_>) -> Vec<Finding> {
                 agent.name
             );
             let route = Agent::route(at).key("config");
-            let mend = Mend::probable("remove `config`", Change::Remove(route.clone()));
+            let fix = RouteFix::not_safe("remove `config`", RouteEdit::Remove(route.clone()));
             Finding::warning(codes::UNREAD_CONFIG, route.as_key(), message)
-                .mend(mend)
+                .with_fix(fix)
                 .help("write `{{ parameters.KEY }}` in its prompt or its `arguments`, or remove `config`; settings of the model belong to its profile")
         })
         .collect()
@@ -45,7 +47,7 @@ fn shared_keys(ensemble: &Ensemble) -> HashSet<&str> {
     keys.filter(in_all).map(String::as_str).collect()
 }
 
-fn may_use_config(agent: &Agent, profiles: &Known<'_>) -> bool {
+fn may_use_config(agent: &Agent, profiles: &Profiles<'_>) -> bool {
     let model = match &agent.kind {
         AgentKind::Script { .. } | AgentKind::Ensemble { .. } => return true,
         AgentKind::Llm(llm) => match &llm.model {

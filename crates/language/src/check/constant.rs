@@ -3,16 +3,17 @@
 //! `condition: true` and `condition: false` are not reported: their effect is obvious, for example for an agent that
 //! runs only on request.
 
-use super::graph::Graph;
 use super::never;
+use super::subject::Subject;
 use crate::condition::Verdict;
 use crate::diagnostic::Finding;
-use crate::fix::{Change, Mend};
 use crate::loader::codes;
+use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// Warns of every condition that is always true, always false, or always an error. A condition because of which an agent
 /// can never run is reported with that agent.
-pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let graph = subject.graph;
     let mut findings = Vec::new();
     let culprits = never::culprits(graph);
     for (to, edge) in graph.all_edges() {
@@ -45,7 +46,7 @@ pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
         let finding = Finding::warning(codes::CONSTANT_CONDITION, route.clone().value(), message).help(help);
         findings.push(match verdict {
             // Nothing else depends on it. What was meant may be another condition, so this is not safe.
-            Verdict::Always => finding.mend(Mend::probable("remove `condition`", Change::Remove(route))),
+            Verdict::Always => finding.with_fix(RouteFix::not_safe("remove `condition`", RouteEdit::Remove(route))),
             _ => finding,
         });
     }

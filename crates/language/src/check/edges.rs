@@ -1,13 +1,15 @@
 //! Dependencies with a part that has no effect: counts that cannot be reached, and feedback that never applies.
 
 use super::graph::{Edge, Graph};
+use super::subject::Subject;
 use crate::diagnostic::Finding;
 use crate::ensemble::Agent;
-use crate::fix::{Change, Mend};
 use crate::loader::codes;
+use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// Warns of feedback to agents that run only once, and gives a hint for every `max_executions` that cannot be reached.
-pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let graph = subject.graph;
     let mut findings = Vec::new();
     for (to, edge) in graph.all_edges() {
         findings.extend(feedback_once(graph, to, edge));
@@ -70,10 +72,10 @@ fn out_of_reach(graph: &Graph<'_>, to: usize, edge: &Edge<'_>) -> Option<Finding
     if turns > 1 {
         finding = finding.also(limit.value(), "this limit is reached first");
     }
-    let mend = Mend::certain(
+    let fix = RouteFix::safe(
         "remove `max_executions`",
-        Change::Remove(edge.route(to).key("max_executions")),
+        RouteEdit::Remove(edge.route(to).key("max_executions")),
     );
-    let finding = finding.mend(mend);
+    let finding = finding.with_fix(fix);
     Some(finding.help("lower `max_executions`, remove it, or raise `max_turns` (default: 1)"))
 }

@@ -1,15 +1,17 @@
 //! `env` of scripts that have no environment.
 
+use super::subject::Subject;
 use crate::diagnostic::Finding;
-use crate::ensemble::{Agent, AgentKind, Ensemble, Setting, Tool, ToolKind};
-use crate::fix::{Change, Mend};
+use crate::ensemble::{Agent, AgentKind, Setting, Tool, ToolKind};
 use crate::loader::codes;
 use crate::source::Route;
+use crate::yaml::edit::{RouteEdit, RouteFix};
 
 type Variables = Vec<(String, Setting)>;
 
 /// Warns of an `env` of a Rhai script, which reads no environment. One that a program has too is probably in `defaults`.
-pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let ensemble = subject.ensemble;
     let agents = ensemble.agents.iter().enumerate();
     let of_agents = agents.filter_map(|(at, agent)| match &agent.kind {
         AgentKind::Script { script, env } => Some((Agent::route(at), script, env)),
@@ -27,7 +29,7 @@ pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
     idle.map(|(route, ..)| {
         let message = "`env` has no effect: a Rhai script reads no environment";
         Finding::warning(codes::IDLE_ENV, route.key("env").as_key(), message)
-            .mend(Mend::probable("remove `env`", Change::Remove(route.key("env"))))
+            .with_fix(RouteFix::not_safe("remove `env`", RouteEdit::Remove(route.key("env"))))
             .help("remove `env`; values for the script can be written in `config`, or given as inputs of the run")
     })
     .collect()

@@ -5,10 +5,8 @@
 //! written before the loop, by agents that run only once. In the second, an agent of the loop writes a key as `true` in
 //! some outputs and does not write it in the others: an output without the key does not change the context.
 
-use std::collections::{BTreeSet, HashMap};
-
-use petgraph::algo::{is_cyclic_directed, tarjan_scc};
-use petgraph::graph::{DiGraph, NodeIndex};
+use super::subject::Subject;
+use std::collections::BTreeSet;
 
 use super::graph::{Edge, Graph};
 use super::keys::{OutputKeys, Outputs};
@@ -17,19 +15,19 @@ use crate::condition::Reading;
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, Ending};
 use crate::loader::codes;
+use crate::plan::walks::{components, has_cycle};
 use crate::source::At;
 
-/// Warns of every such condition. `latched` gives the keys that an agent writes only as `true`, and not always.
-pub(super) fn check(
-    graph: &Graph<'_>,
-    outputs: &mut Outputs<'_, '_>,
-    latched: &dyn Fn(&Agent) -> OutputKeys,
-) -> Vec<Finding> {
+/// Warns of every such condition.
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let graph = subject.graph;
+    let outputs = &mut *subject.outputs.borrow_mut();
+    let latched = &|agent: &Agent| subject.context.latched_keys(subject.ensemble, agent);
     // An agent that is requested runs without its dependencies.
     if graph.has_requests() {
         return Vec::new();
     }
-    let mut known = None;
+    let mut loops = None;
     let mut findings = Vec::new();
     for (to, edge) in graph.all_edges() {
         let Some((reading, _)) = &edge.condition else {
@@ -38,7 +36,8 @@ pub(super) fn check(
         if reading.context_truths().is_empty() && reading.context_alone().is_none_or(|keys| keys.is_empty()) {
             continue;
         }
-        let (most, loops) = known.get_or_insert_with(|| (most_executions(graph), Loops::of(graph)));
+        let most = most_executions(graph);
+        let loops = loops.get_or_insert_with(|| Loops::of(graph));
         let Some(members) = loops.decided(graph, to, edge).filter(|_| most[to] > 2) else {
             continue;
         };
@@ -63,15 +62,10 @@ struct Loops {
 
 impl Loops {
     fn of(graph: &Graph<'_>) -> Self {
-        let mut leads = DiGraph::<(), ()>::new();
-        let nodes: Vec<NodeIndex> = (0..graph.len()).map(|_| leads.add_node(())).collect();
-        for (to, edge) in graph.all_edges().filter(|(_, edge)| !edge.never_holds()) {
-            leads.add_edge(nodes[edge.from], nodes[to], ());
-        }
-        let groups = tarjan_scc(&leads).into_iter();
-        let members: Vec<Vec<usize>> = groups
-            .map(|group| group.into_iter().map(NodeIndex::index).collect())
-            .collect();
+        let members = components(graph.len(), |to| {
+            let edges = graph.edges(to).iter().filter(|edge| !edge.never_holds());
+            edges.map(|edge| edge.from)
+        });
         let mut group = vec![0; graph.len()];
         for (number, members) in members.iter().enumerate() {
             members.iter().for_each(|at| group[*at] = number);
@@ -92,15 +86,11 @@ impl Loops {
 
     /// Whether no agent of the group leads back to itself without this dependency.
     fn is_open(graph: &Graph<'_>, members: &[usize], without: &Edge<'_>) -> bool {
-        let mut leads = DiGraph::<(), ()>::new();
-        let nodes: HashMap<usize, NodeIndex> = members.iter().map(|at| (*at, leads.add_node(()))).collect();
-        for to in members {
-            let edges = graph.edges(*to).iter().filter(|edge| !std::ptr::eq(*edge, without));
-            for from in edges.filter_map(|edge| nodes.get(&edge.from)) {
-                leads.add_edge(*from, nodes[to], ());
-            }
-        }
-        !is_cyclic_directed(&leads)
+        !has_cycle(members.len(), |to| {
+            let edges = graph.edges(members[to]).iter();
+            let others = edges.filter(|edge| !std::ptr::eq(*edge, without));
+            others.filter_map(|edge| members.binary_search(&edge.from).ok())
+        })
     }
 }
 
@@ -112,7 +102,7 @@ fn written_before(
     edge: &Edge<'_>,
     reading: &Reading,
     most: &[u64],
-    outputs: &mut Outputs<'_, '_>,
+    outputs: &mut Outputs<'_>,
 ) -> Option<BTreeSet<usize>> {
     // Whoever limits the number of rounds does not expect that the condition ends them.
     if edge.dependency.max_executions.is_some() {
@@ -127,23 +117,10 @@ fn written_before(
         }
         all.extend(writers);
     }
-    let needed = needed_first(graph, [to, edge.from]);
-    let is_fixed = |writer: &usize| most[*writer] <= 1 && needed[*writer];
+    let needed = graph.upstream([to, edge.from]);
+    let is_before = |writer: usize| writer != to && needed.contains(writer);
+    let is_fixed = |writer: &usize| most[*writer] <= 1 && is_before(*writer);
     (!all.is_empty() && all.iter().all(is_fixed)).then_some(all)
-}
-
-/// The agents that must have run before the first execution of one of these.
-fn needed_first(graph: &Graph<'_>, agents: [usize; 2]) -> Vec<bool> {
-    let mut found = vec![false; graph.len()];
-    let mut open: Vec<usize> = agents.into();
-    while let Some(at) = open.pop() {
-        for edge in graph.edges(at).iter().filter(|edge| edge.is_needed_first()) {
-            if !std::mem::replace(&mut found[edge.from], true) {
-                open.push(edge.from);
-            }
-        }
-    }
-    found
 }
 
 /// A key that stays true and keeps the condition true, and an agent of the loop that writes it.
@@ -151,7 +128,7 @@ fn never_reset(
     graph: &Graph<'_>,
     members: &[usize],
     reading: &Reading,
-    outputs: &mut Outputs<'_, '_>,
+    outputs: &mut Outputs<'_>,
     latched: &dyn Fn(&Agent) -> OutputKeys,
 ) -> Option<(String, usize)> {
     reading.context_truths().into_iter().find_map(|key| {

@@ -1,6 +1,7 @@
 //! What the expressions of a `for_each` read, and agents with parts where there is no conversation.
 
 use super::inputs::undeclared;
+use super::subject::Subject;
 use crate::condition::{Expression, Keyed, PartNames, Reading};
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, Ensemble, ForEach, Items, ToolKind};
@@ -8,7 +9,8 @@ use crate::loader::codes;
 use crate::source::Route;
 
 /// Reports inputs that are not declared, lists of agents that may not have spoken, and tools that have parts.
-pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let ensemble = subject.ensemble;
     let mut findings = Vec::new();
     for (index, agent) in ensemble.agents.iter().enumerate() {
         let Some(spec) = &agent.for_each else { continue };

@@ -1,10 +1,14 @@
 //! Data that several checks use: the dependencies of all agents, and what is known of each condition before a run.
 
+use std::cell::OnceCell;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use fixedbitset::FixedBitSet;
+
 use crate::condition::{ConditionText, Expression, Reading, Verdict};
 use crate::ensemble::{Agent, Dependency, Ensemble, ResultSpec};
+use crate::plan::walks::reach;
 use crate::source::Route;
 
 /// An ensemble with resolved dependencies and parsed conditions.
@@ -12,6 +16,8 @@ pub(super) struct Graph<'e> {
     pub(super) ensemble: &'e Ensemble,
     index: HashMap<&'e str, usize>,
     edges: Vec<Vec<Edge<'e>>>,
+    /// The result of [`super::turns::most_executions`], once it was needed.
+    pub(super) most_executions: OnceCell<Vec<u64>>,
 }
 
 /// One dependency.
@@ -27,6 +33,8 @@ pub(super) struct Edge<'e> {
 pub(super) struct Rules {
     /// A dependency with a condition that is never true is never fulfilled.
     pub(super) conditions: bool,
+    /// No agent requests another one.
+    pub(super) no_requests: bool,
     /// The agents whose outputs come too late for all other agents.
     pub(super) last: Vec<bool>,
 }
@@ -51,7 +59,12 @@ impl<'e> Graph<'e> {
         let edges = edges
             .map(|agent| agent.dependencies.iter().filter_map(edge).collect())
             .collect();
-        Self { ensemble, index, edges }
+        Self {
+            ensemble,
+            index,
+            edges,
+            most_executions: OnceCell::new(),
+        }
     }
 
     /// The expressions of the result, each with its place.
@@ -83,7 +96,7 @@ impl<'e> Graph<'e> {
     }
 
     /// The names of all agents.
-    pub(super) fn names(&self) -> impl Iterator<Item = &'e str> {
+    pub(super) fn names(&self) -> impl Iterator<Item = &'e str> + Clone {
         self.ensemble.agents.iter().map(|agent| &*agent.name)
     }
 
@@ -103,6 +116,12 @@ impl<'e> Graph<'e> {
         agents.any(|agent| agent.conversation.triggers_conversation)
     }
 
+    /// The agents, and all agents that must run before the first execution of one of them.
+    pub(super) fn upstream(&self, agents: impl IntoIterator<Item = usize>) -> FixedBitSet {
+        let needed = |at: usize| self.edges(at).iter().filter(|edge| edge.is_needed_first());
+        reach(self.len(), agents, |at| needed(at).map(|edge| edge.from))
+    }
+
     /// The earliest turn in which each agent can have its first execution; `None` if there is no such turn.
     ///
     /// An agent can run one turn after the last of the agents that it requires, and after the first of the agents of
@@ -120,7 +139,8 @@ impl<'e> Graph<'e> {
             if rules.last.get(agent).copied().unwrap_or_default() {
                 continue;
             }
-            if self.agent(agent).conversation.triggers_conversation && !std::mem::replace(&mut asked, true) {
+            let requests = self.agent(agent).conversation.triggers_conversation && !rules.no_requests;
+            if requests && !std::mem::replace(&mut asked, true) {
                 queue.extend((0..self.len()).map(|other| (other, turn + 1)));
             }
             queue.extend(waits.without(agent).into_iter().map(|listener| (listener, turn + 1)));

@@ -1,6 +1,6 @@
 //! Inputs of the run that conditions and templates read, and that are not declared.
 
-use super::graph::Graph;
+use super::subject::Subject;
 use super::templates;
 use crate::condition::Keyed;
 use crate::diagnostic::{Finding, did_you_mean};
@@ -10,7 +10,8 @@ use crate::source::At;
 use crate::template;
 
 /// Reports an error for every input that is read by a literal name and not declared.
-pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let graph = subject.graph;
     let ensemble = graph.ensemble;
     let mut findings = Vec::new();
     for (to, edge) in graph.all_edges() {

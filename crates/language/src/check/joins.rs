@@ -5,13 +5,17 @@
 //! conditions read only its output or what the run was given: then neither result changes during the run. **Invariant:**
 //! an agent that needs both before its first execution never runs.
 
+use super::subject::Subject;
 use std::collections::HashSet;
+
+use fixedbitset::FixedBitSet;
 
 use super::graph::{Edge, Graph};
 use super::turns::most_executions;
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, Ending};
 use crate::loader::codes;
+use crate::plan::walks::reach;
 
 /// The highest number of pairs of dependencies that are compared, because each pair of conditions is parsed.
 const MOST: usize = 300;
@@ -23,7 +27,8 @@ struct Pair<'g, 'e> {
 }
 
 /// Warns of every agent that needs such a pair and that waits for no other agent that needs it.
-pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let graph = subject.graph;
     let mut reported = HashSet::new();
     let mut findings = Vec::new();
     let pairs = exclusive_pairs(graph);
@@ -121,20 +126,13 @@ impl Needs {
     fn both(&self, pair: &Pair<'_, '_>) -> Vec<usize> {
         let (with_one, with_other) = (self.all(pair.one.0), self.all(pair.other.0));
         (0..self.0.len())
-            .filter(|at| with_one[*at] && with_other[*at])
+            .filter(|at| with_one.contains(*at) && with_other.contains(*at))
             .collect()
     }
 
     /// The agent, and all agents that need it, directly or through others.
-    fn all(&self, agent: usize) -> Vec<bool> {
-        let mut needing = vec![false; self.0.len()];
-        let mut open = vec![agent];
-        while let Some(at) = open.pop() {
-            if !std::mem::replace(&mut needing[at], true) {
-                open.extend(&self.0[at]);
-            }
-        }
-        needing
+    fn all(&self, agent: usize) -> FixedBitSet {
+        reach(self.0.len(), [agent], |at| self.0[at].iter().copied())
     }
 }
 

@@ -6,7 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use super::context::CheckContext;
 use super::graph::{Edge, Graph};
+use super::subject::Subject;
 use crate::condition::{KeyRead, Keyed};
 use crate::diagnostic::{Finding, did_you_mean};
 use crate::ensemble::{Agent, AgentKind, Ending};
@@ -21,9 +23,9 @@ pub type OutputKeys = BTreeSet<String>;
 const MOST: usize = 100;
 
 /// The keys of the outputs of agents, computed only if needed.
-pub(super) struct Outputs<'g, 'e> {
-    graph: &'g Graph<'e>,
-    ask: &'g dyn Fn(&Agent) -> Option<OutputKeys>,
+pub(super) struct Outputs<'c> {
+    graph: &'c Graph<'c>,
+    files: &'c dyn CheckContext,
     known: Vec<Option<Option<OutputKeys>>>,
     context: Option<Rc<Written>>,
 }
@@ -44,11 +46,11 @@ impl Written {
     }
 }
 
-impl<'g, 'e> Outputs<'g, 'e> {
-    pub(super) fn new(graph: &'g Graph<'e>, ask: &'g dyn Fn(&Agent) -> Option<OutputKeys>) -> Self {
+impl<'c> Outputs<'c> {
+    pub(super) fn new(graph: &'c Graph<'c>, files: &'c dyn CheckContext) -> Self {
         Self {
             graph,
-            ask,
+            files,
             known: vec![None; graph.len()],
             context: None,
         }
@@ -56,13 +58,13 @@ impl<'g, 'e> Outputs<'g, 'e> {
 
     /// The keys of an agent's output, if they are known.
     pub(super) fn of(&mut self, agent: usize) -> Option<&OutputKeys> {
-        let (graph, ask) = (self.graph, self.ask);
+        let (graph, files) = (self.graph, self.files);
         let known = self.known[agent].get_or_insert_with(|| {
             let agent = graph.agent(agent);
             if let Some(spec) = &agent.for_each {
                 return Some(spec.output_keys().map(str::to_owned).collect());
             }
-            closed_schema(agent).or_else(|| ask(agent))
+            closed_schema(agent).or_else(|| files.output_keys(graph.ensemble, agent))
         });
         known.as_ref()
     }
@@ -143,7 +145,9 @@ fn closed_schema(agent: &Agent) -> Option<OutputKeys> {
 }
 
 /// Warns of keys that no agent writes, and gives hints for keys that several agents write.
-pub(super) fn check(graph: &Graph<'_>, outputs: &mut Outputs<'_, '_>) -> Vec<Finding> {
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let graph = subject.graph;
+    let outputs = &mut *subject.outputs.borrow_mut();
     let mut findings = Vec::new();
     let mut questions = 0;
     for (to, edge) in graph.all_edges() {
@@ -175,7 +179,7 @@ type AtPlace = Box<dyn FnOnce(crate::source::At) -> Finding>;
 pub(super) const OF_FAILURES: [&str; 2] = ["error", "kind"];
 
 /// A key of the output of the agent that is depended on.
-fn of_output(edge: &Edge<'_>, key: &str, outputs: &mut Outputs<'_, '_>) -> Option<AtPlace> {
+fn of_output(edge: &Edge<'_>, key: &str, outputs: &mut Outputs<'_>) -> Option<AtPlace> {
     let on = edge.dependency.on;
     let mut known: BTreeSet<&str> = BTreeSet::new();
     if on != Ending::Failure {
@@ -203,7 +207,7 @@ const SHORTEST: usize = 5;
 
 /// The help for a key of the context that nobody writes and that is probably another one. A script may expect any other
 /// key from `--set`, `--context` or the `config` of an outer ensemble.
-pub(super) fn mistaken(graph: &Graph<'_>, key: &str, outputs: &mut Outputs<'_, '_>) -> Option<String> {
+pub(super) fn mistaken(graph: &Graph<'_>, key: &str, outputs: &mut Outputs<'_>) -> Option<String> {
     let written = outputs.written();
     if written.stored.contains(key) || written.merged.contains_key(key) {
         return None;
@@ -226,7 +230,7 @@ fn stored_elsewhere(agent: &Agent) -> String {
 
 /// A key of the context. A condition that only tests whether the key exists expects that it may be missing, so it is
 /// reported only if it is probably a spelling mistake.
-fn of_context(graph: &Graph<'_>, read: &KeyRead, outputs: &mut Outputs<'_, '_>) -> Option<AtPlace> {
+fn of_context(graph: &Graph<'_>, read: &KeyRead, outputs: &mut Outputs<'_>) -> Option<AtPlace> {
     let key = read.key.as_str();
     let written = outputs.written();
     if written.stored.contains(key) {

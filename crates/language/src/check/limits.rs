@@ -1,14 +1,16 @@
 //! Limits that end the whole conversation before an agent reaches its own limit.
 
+use super::subject::Subject;
 use std::collections::HashMap;
 
 use crate::diagnostic::Finding;
-use crate::ensemble::{Agent, Ensemble};
+use crate::ensemble::{Agent};
 use crate::loader::codes;
 use crate::source::Route;
 
 /// Gives a hint for every `max_agent_executions` that is not larger than the agent's `max_turns`.
-pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let ensemble = subject.ensemble;
     if ensemble.limits.max_agent_executions.is_empty() {
         return Vec::new();
     }

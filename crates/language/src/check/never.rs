@@ -3,6 +3,7 @@
 //! Cycles are separate errors, and limits have a separate check. An agent that can be requested can always run.
 
 use super::graph::{Edge, Graph, Rules};
+use super::subject::Subject;
 use crate::condition::Verdict;
 use crate::diagnostic::Finding;
 use crate::ensemble::Agent;
@@ -27,7 +28,8 @@ pub(super) fn blocked_agents(graph: &Graph<'_>) -> Vec<usize> {
 }
 
 /// Warns of the first agents that can never run, and names the agents that wait for them.
-pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let graph = subject.graph;
     let never = blocked_agents(graph);
     let is_blocked = |agent: usize| never.binary_search(&agent).is_ok();
     let mut findings = Vec::new();

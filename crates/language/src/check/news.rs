@@ -3,13 +3,15 @@
 //! An agent without dependencies runs again when any other agent has a new output. Its own outputs do not start it
 //! again. So if it is the only agent, it runs once, whatever its `max_turns` is, unless it may request itself.
 
+use super::subject::Subject;
 use crate::diagnostic::Finding;
-use crate::ensemble::{Agent, Ensemble, Trigger};
+use crate::ensemble::{Agent, Trigger};
 use crate::loader::codes;
 use crate::source::{At, Route};
 
 /// Warns of agents that no agent can start again, and gives hints for agents that start each other.
-pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let ensemble = subject.ensemble;
     let listeners: Vec<(usize, &Agent)> = ensemble
         .agents
         .iter()

@@ -1,13 +1,15 @@
 //! Loops of which only one side may run often: `writer` five times, and `reviewer`, which starts it again, once.
 
 use super::graph::{Edge, Graph};
+use super::subject::Subject;
 use super::turns::most_executions;
 use crate::diagnostic::Finding;
 use crate::ensemble::Agent;
 use crate::loader::codes;
 
 /// Warns of agents that cannot reach their `max_turns` because the other side of their loop may run too rarely.
-pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let graph = subject.graph;
     let turns = |at: usize| graph.agent(at).conversation.max_turns.get();
     let may_loop = |at: usize| turns(at) > 2 && loops(graph, at).next().is_some();
     let looping: Vec<usize> = (0..graph.len()).filter(|at| may_loop(*at)).collect();

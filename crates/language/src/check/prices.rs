@@ -2,15 +2,21 @@
 
 use std::collections::HashSet;
 
-use super::profiles::{Known, named};
+use super::profiles::{Profiles, named};
+use super::subject::Subject;
 use crate::diagnostic::Finding;
 use crate::ensemble::{AgentKind, Ensemble, ToolKind};
 use crate::loader::codes;
 use crate::source::Route;
 
-/// Warns of a `max_cost` that nothing can reach. Where a profile is not known, or another ensemble has a part in the
-/// costs, nothing is said.
-pub(super) fn check(ensemble: &Ensemble, profiles: &Known<'_>) -> Option<Finding> {
+/// Warns of a `max_cost` that nothing can reach, unless a profile is not known or another ensemble has a part in the costs.
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let is_known = subject.context.configured().is_some();
+    let finding = is_known.then(|| without_price(subject.ensemble, subject.profiles()));
+    finding.flatten().into_iter().collect()
+}
+
+fn without_price(ensemble: &Ensemble, profiles: &Profiles<'_>) -> Option<Finding> {
     ensemble.limits.max_cost?;
     let is_ensemble = |kind: &AgentKind| matches!(kind, AgentKind::Ensemble { .. });
     let has_inner = ensemble.agents.iter().any(|agent| is_ensemble(&agent.kind))

@@ -1,11 +1,13 @@
 //! Prepared answers that no question allows.
 
+use super::subject::Subject;
 use crate::diagnostic::Finding;
-use crate::ensemble::{Agent, AgentKind, Ensemble, Responses};
+use crate::ensemble::{Agent, AgentKind, Responses};
 use crate::loader::codes;
 
 /// Warns of items of `responses` that are none of the `choices`: an execution that is given one fails.
-pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let ensemble = subject.ensemble;
     let mut findings = Vec::new();
     for (index, agent) in ensemble.agents.iter().enumerate() {
         let AgentKind::Input(input) = &agent.kind else { continue };

@@ -3,13 +3,14 @@
 //! Only contradictions between keywords of one schema are found, and only where the keywords apply to every value that
 //! the schema's `type` allows.
 
+use super::subject::Subject;
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
 use crate::condition::Type;
 use crate::diagnostic::Finding;
-use crate::ensemble::{Agent, Ensemble, Tool, ToolKind};
+use crate::ensemble::{Agent, Tool, ToolKind};
 use crate::loader::codes;
 use crate::source::Route;
 
@@ -17,7 +18,8 @@ use crate::source::Route;
 const DEEPEST: usize = 16;
 
 /// Warns of every such schema of agents, inputs and tools, at the keyword.
-pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let ensemble = subject.ensemble;
     let mut findings = Vec::new();
     for (at, agent) in ensemble.agents.iter().enumerate() {
         let Some(schema) = &agent.output_schema else { continue };

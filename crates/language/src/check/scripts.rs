@@ -3,6 +3,7 @@
 //!
 //! A key that the script tests (`"a" in dependencies`, `dependencies.a != ()`, `get`) may be missing.
 
+use super::subject::Subject;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
@@ -42,12 +43,11 @@ fn named_at(agent: usize, is_answer: bool) -> At {
     }
 }
 
-/// Warns of every such name; `script` gives the text of a Rhai script.
-pub(super) fn check(
-    graph: &Graph<'_>,
-    outputs: &mut Outputs<'_, '_>,
-    script: &dyn Fn(&str) -> Option<Arc<ScriptText>>,
-) -> Vec<Finding> {
+/// Warns of every such name.
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let graph = subject.graph;
+    let outputs = &mut *subject.outputs.borrow_mut();
+    let script = &|script: &str| subject.context.script(script);
     let mut findings = Vec::new();
     let agents = of_agents(graph, script).into_iter();
     for used in agents
@@ -263,7 +263,7 @@ fn vain_requests(graph: &Graph<'_>, used: &Used<'_>) -> Vec<Finding> {
 }
 
 /// The finding, if the key cannot exist.
-fn missing(graph: &Graph<'_>, used: &Used<'_>, read: &ScriptKey, outputs: &mut Outputs<'_, '_>) -> Option<Finding> {
+fn missing(graph: &Graph<'_>, used: &Used<'_>, read: &ScriptKey, outputs: &mut Outputs<'_>) -> Option<Finding> {
     let key = read.key.name.as_str();
     let of = |message: String, known: BTreeSet<&str>, or_else: &str| {
         let help = match did_you_mean(key, known.iter().copied()) {

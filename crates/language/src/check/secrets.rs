@@ -147,7 +147,7 @@ pub(super) fn conceal(source: &Source, found: &[(Span, &'static str)], diagnosti
                 }
             }
         }
-        let is_quoted = |edit: &crate::fix::Edit| {
+        let is_quoted = |edit: &crate::yaml::edit::Edit| {
             let secrets = found.iter().map(|(span, _)| &text[span.start..span.end]);
             secrets.into_iter().any(|secret| edit.replacement.contains(secret))
         };

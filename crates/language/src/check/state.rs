@@ -1,14 +1,16 @@
 //! Two agents that store their outputs under one key of the context.
 
+use super::subject::Subject;
 use std::collections::HashMap;
 
 use crate::diagnostic::Finding;
-use crate::ensemble::{Agent, Ensemble};
+use crate::ensemble::{Agent};
 use crate::loader::codes;
 use crate::source::{At, Route};
 
 /// Gives a hint for every `state_key` that an earlier agent uses too.
-pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let ensemble = subject.ensemble;
     let mut first: HashMap<&str, usize> = HashMap::new();
     let mut findings = Vec::new();
     for (index, agent) in ensemble.agents.iter().enumerate() {

@@ -1,22 +1,21 @@
-//! Prompts and questions that cannot be rendered, and keys in them that nobody writes.
+//! Prompts and questions that cannot be rendered.
 
-use std::collections::BTreeSet;
+use super::subject::Subject;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::graph::Graph;
-use super::keys::{OF_FAILURES, Outputs};
 use crate::condition::{Advice, Misfit, Mistake, PartNames};
 use crate::diagnostic::{Finding, did_you_mean};
-use crate::ensemble::{Agent, AgentKind, Ending, Ensemble};
-use crate::fix::{Change, Mend};
+use crate::ensemble::{Agent, AgentKind, Ensemble};
 use crate::loader::codes;
 use crate::source::{Route, Span};
-use crate::template::{self, Fault, Path, VARIABLES, printed};
+use crate::template::{self, Fault, VARIABLES};
+use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// Reports templates that do not compile, and variables that do not exist.
-pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let ensemble = subject.ensemble;
     let of_agents = ensemble.agents.iter().enumerate().flat_map(|(index, agent)| {
         let mut listens_to: Vec<Arc<str>> = agent.dependencies.iter().map(|one| one.agent_name.clone()).collect();
         if let Some(spec) = &agent.for_each {
@@ -124,7 +123,10 @@ pub(super) fn advised(finding: Finding, advice: Option<Advice>, route: &Route) -
     let finding = finding.help(words);
     let Some((span, text)) = edit else { return finding };
     let title = format!("write `{text}`");
-    finding.mend(Mend::probable(title, Change::Text(route.clone().text(span), text)))
+    finding.with_fix(RouteFix::not_safe(
+        title,
+        RouteEdit::WriteText(route.clone().text(span), text),
+    ))
 }
 
 fn fault(text: &str, route: &Route, listens_to: Option<&[Arc<str>]>) -> Option<Finding> {
@@ -144,77 +146,5 @@ fn fault(text: &str, route: &Route, listens_to: Option<&[Arc<str>]>) -> Option<F
     Some(match meant {
         Some((name, near)) => finding.meant_name(name, &near),
         None => finding,
-    })
-}
-
-/// The limit of findings, because each is compared with many names.
-const MOST: usize = 100;
-
-/// Warns of keys that templates print and that the outputs of the named agents never have.
-pub(super) fn missing_keys(graph: &Graph<'_>, outputs: &mut Outputs<'_, '_>) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for agent in 0..graph.len() {
-        for (text, route) in templates(graph.agent(agent), &Agent::route(agent)) {
-            for path in printed(text).iter().filter(|path| !is_other(text, path)) {
-                let finding = missing_key(graph, agent, path, outputs);
-                findings.extend(finding.map(|finding| finding(route.clone().text(path.span))));
-                if findings.len() >= MOST {
-                    return findings;
-                }
-            }
-        }
-    }
-    findings
-}
-
-/// Whether the name may stand for something else than the output of an agent.
-fn is_other(text: &str, path: &Path) -> bool {
-    const ASSIGNING: [&str; 5] = ["set ", "for ", "with ", "macro ", ", "];
-    let name = path.name.as_str();
-    let is_set = |at: usize| ASSIGNING.iter().any(|word| text[..at].ends_with(word));
-    VARIABLES.contains(&name) || text.match_indices(name).any(|(at, _)| is_set(at))
-}
-
-fn missing_key(
-    graph: &Graph<'_>,
-    agent: usize,
-    path: &Path,
-    outputs: &mut Outputs<'_, '_>,
-) -> Option<impl FnOnce(crate::source::At) -> Finding + use<>> {
-    let key = path.keys.first()?.clone();
-    let edges = graph.edges(agent).iter();
-    let mut edges = edges
-        .filter(|edge| *edge.dependency.agent_name == *path.name)
-        .peekable();
-    let from = edges.peek()?.from;
-    let ends: Vec<Ending> = edges.map(|edge| edge.dependency.on).collect();
-    let mut known: BTreeSet<&str> = BTreeSet::new();
-    if ends.iter().any(|on| on.admits(true)) {
-        known.extend(outputs.of(from)?.iter().map(String::as_str));
-    }
-    if ends.iter().any(|on| on.admits(false)) {
-        known.extend(OF_FAILURES);
-    }
-    if known.contains(key.as_str()) {
-        return None;
-    }
-    let near = did_you_mean(&key, known.iter().copied()).map(str::to_owned);
-    let help = match &near {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!(
-            "the known keys are {}",
-            known.into_iter().take(8).collect::<Vec<_>>().join(", ")
-        ),
-    };
-    let message = format!(
-        "the output of `{}` has no key `{key}`, so this prints nothing",
-        path.name
-    );
-    Some(move |at| {
-        let finding = Finding::warning(codes::MISSING_TEMPLATE_KEY, at, message);
-        match near {
-            Some(near) => finding.meant_name(&key, &near),
-            None => finding.help(help),
-        }
     })
 }

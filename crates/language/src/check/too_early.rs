@@ -8,11 +8,13 @@
 //! output that makes the condition true.
 
 use super::graph::{Edge, Graph};
+use super::subject::Subject;
 use super::turns::most_executions;
 use crate::condition::CountRead;
 use crate::diagnostic::Finding;
 use crate::ensemble::{Ending, WaitFor};
 use crate::loader::codes;
+use crate::plan::walks::reach;
 
 /// The highest number of counts that are examined, because each takes a walk through the agents.
 const MOST: usize = 100;
@@ -25,7 +27,8 @@ struct EarlyCount<'g, 'e> {
 }
 
 /// Warns of every such condition.
-pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let graph = subject.graph;
     early_counts(graph).iter().map(|early| report(graph, early)).collect()
 }
 
@@ -38,13 +41,12 @@ pub(super) fn early(graph: &Graph<'_>) -> Vec<(usize, usize, usize, u64)> {
 }
 
 fn early_counts<'g, 'e>(graph: &'g Graph<'e>) -> Vec<EarlyCount<'g, 'e>> {
-    let mut most = None;
     let counts = graph.all_edges().flat_map(|(to, edge)| {
         let counts = counts(edge).into_iter();
         counts.map(move |count| EarlyCount { to, edge, count })
     });
     let reached = counts.filter_map(|one| {
-        let most = most.get_or_insert_with(|| most_executions(graph));
+        let most = most_executions(graph);
         let counted = graph.find(&one.count.agent).filter(|counted| *counted != one.to)?;
         let is_reached = one.count.from > 1 && most[counted].min(most[one.edge.from]) >= one.count.from;
         is_reached.then_some((counted, one))
@@ -66,13 +68,13 @@ fn counts(edge: &Edge<'_>) -> Vec<CountRead> {
 /// Whether the agent starts before its dependency has read the output with which the count is reached.
 fn is_early(graph: &Graph<'_>, to: usize, edge: &Edge<'_>, counted: usize) -> bool {
     let waits = |one: &Edge<'_>| one.dependency.requires_all && one.dependency.wait_for == WaitFor::Settled;
-    let before = upstream(graph, edge.from);
+    let before = graph.upstream([edge.from]);
     // Another dependency that holds later delays the agent.
     let may_delay = |one: &Edge<'_>| {
         let is_this = std::ptr::eq(one, edge);
         match (one.dependency.requires_all, one.dependency.feedback) {
             (true, true) => false,
-            (true, false) => !(is_this || reacts(one) && before[one.from]),
+            (true, false) => !(is_this || reacts(one) && before.contains(one.from)),
             (false, _) => edge.dependency.requires_all,
         }
     };
@@ -85,40 +87,16 @@ fn reacts(edge: &Edge<'_>) -> bool {
     edge.dependency.on != Ending::Failure && edge.condition.is_none() && edge.dependency.condition.is_none()
 }
 
-/// The agent, and all agents that must run before its first execution.
-fn upstream(graph: &Graph<'_>, agent: usize) -> Vec<bool> {
-    let mut found = vec![false; graph.len()];
-    let mut open = vec![agent];
-    while let Some(at) = open.pop() {
-        if !std::mem::replace(&mut found[at], true) {
-            let needed = graph.edges(at).iter().filter(|edge| edge.is_needed_first());
-            open.extend(needed.map(|edge| edge.from));
-        }
-    }
-    found
-}
-
 /// Whether each output of `counted` leads to a new execution of `agent`, on a way that does not pass `except`.
 fn follows(graph: &Graph<'_>, agent: usize, counted: usize, except: usize) -> bool {
-    let mut seen = vec![false; graph.len()];
-    let mut open = vec![agent];
-    seen[except] = true;
-    while let Some(at) = open.pop() {
-        if at == counted {
-            return at != agent;
-        }
-        if std::mem::replace(&mut seen[at], true) {
-            continue;
-        }
-        if is_free(graph, at, counted) {
-            let ways = graph
-                .edges(at)
-                .iter()
-                .filter(|edge| !edge.dependency.feedback && reacts(edge) && edge.dependency.max_executions.is_none());
-            open.extend(ways.map(|edge| edge.from));
-        }
-    }
-    false
+    let ways = |at: usize| {
+        let is_free = at != except && at != counted && is_free(graph, at, counted);
+        let edges = graph.edges(at).iter().filter(move |_| is_free);
+        let reacting =
+            edges.filter(|edge| !edge.dependency.feedback && reacts(edge) && edge.dependency.max_executions.is_none());
+        reacting.map(|edge| edge.from)
+    };
+    agent != counted && agent != except && reach(graph.len(), [agent], ways).contains(counted)
 }
 
 /// Whether no condition, and no agent that may not have run, can keep the agent from another execution.
@@ -127,7 +105,11 @@ fn is_free(graph: &Graph<'_>, agent: usize, counted: usize) -> bool {
     let (required, any_of): (Vec<_>, Vec<_>) = graph.edges(agent).iter().partition(|edge| edge.dependency.requires_all);
     let mut holds = |edge: &Edge<'_>| {
         let is_before = edge.from == counted || edge.is_needed_first();
-        reacts(edge) && (is_before || before.get_or_insert_with(|| upstream(graph, agent))[edge.from])
+        reacts(edge)
+            && (is_before
+                || before
+                    .get_or_insert_with(|| graph.upstream([agent]))
+                    .contains(edge.from))
     };
     required.into_iter().all(&mut holds) && (any_of.is_empty() || any_of.into_iter().any(holds))
 }

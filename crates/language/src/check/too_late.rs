@@ -2,6 +2,7 @@
 //!
 //! The shortest path to an agent is counted in turns from the start. No event of a run can make it shorter.
 
+use super::subject::Subject;
 use std::collections::HashSet;
 
 use super::graph::{Graph, Rules};
@@ -58,7 +59,11 @@ fn behind_a_cap(graph: &Graph<'_>, turns: &[Option<u32>], late: &[usize]) -> Vec
     if !last.contains(&true) {
         return Vec::new();
     }
-    let reached = graph.first_turns(&Rules { conditions: true, last });
+    let reached = graph.first_turns(&Rules {
+        conditions: true,
+        last,
+        ..Rules::default()
+    });
     let late: HashSet<usize> = late.iter().copied().collect();
     (0..graph.len())
         .filter(|agent| turns[*agent].is_some() && reached[*agent].is_none() && !late.contains(agent))
@@ -96,7 +101,8 @@ fn latest_end(graph: &Graph<'_>) -> End {
 }
 
 /// Warns of the first agent that is not reached, and names the others.
-pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let graph = subject.graph;
     let turns = turns(graph);
     let end = latest_end(graph);
     let late = late(&turns, end.turn);

@@ -1,16 +1,15 @@
 //! Tools that form a cycle with the agent that calls them, tools that no agent uses, denied tools that an agent calls, tools
 //! that an external agent cannot be given, and tools that never run side by side.
 
-use std::collections::{HashMap, HashSet, VecDeque};
-
-use petgraph::algo::tarjan_scc;
-use petgraph::graph::{DiGraph, NodeIndex};
+use super::subject::Subject;
+use std::collections::{HashMap, HashSet};
 
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, AgentKind, Ensemble, Llm, McpServer, Permission, Tool, ToolKind, ToolUse};
-use crate::fix::{Change, Mend};
 use crate::loader::codes;
+use crate::plan::walks::{components, find_shortest_cycle};
 use crate::source::At;
+use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// The highest number of cycles that are reported for one group of agents that call each other.
 const CIRCLES_OF_A_GROUP: usize = 5;
@@ -19,7 +18,8 @@ const SHOWN: usize = 12;
 
 /// Reports errors for agents that are, directly or over other agents, their own tools, that call a denied tool, or whose program cannot be given a tool; a hint for each unused tool; and a
 /// warning for each `max_parallel_tools` that exclusive tools leave without effect.
-pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let ensemble = subject.ensemble;
     let mut findings = circles(ensemble);
     findings.extend(unused(ensemble));
     findings.extend(idle_parallel(ensemble));
@@ -63,61 +63,33 @@ fn circles(ensemble: &Ensemble) -> Vec<Finding> {
     let uses: Vec<Vec<Use>> = (0..ensemble.agents.len())
         .map(|user| uses(ensemble, &names, user))
         .collect();
-    let mut graph = DiGraph::<usize, ()>::new();
-    let nodes: Vec<NodeIndex> = (0..uses.len()).map(|agent| graph.add_node(agent)).collect();
-    for step in uses.iter().flatten() {
-        graph.add_edge(nodes[step.user], nodes[step.performer], ());
-    }
-    let mut circles = Vec::new();
-    for group in tarjan_scc(&graph) {
-        let mut group: Vec<usize> = group.into_iter().map(|node| graph[node]).collect();
-        group.sort_unstable();
-        circles.extend(circles_in(&uses, &group));
-    }
+    let groups = components(uses.len(), |user| uses[user].iter().map(|step| step.performer));
+    let mut circles: Vec<Vec<Use>> = groups.iter().flat_map(|group| circles_in(&uses, group)).collect();
     circles.sort_by_key(|circle| circle[0].user);
     circles.iter().map(|circle| report(ensemble, circle)).collect()
 }
 
 /// Shortest cycles in a group of agents that all reach each other.
 fn circles_in(uses: &[Vec<Use>], group: &[usize]) -> Vec<Vec<Use>> {
-    let inside: HashSet<usize> = group.iter().copied().collect();
-    let (mut circles, mut told) = (Vec::new(), HashSet::new());
+    let (mut circles, mut named) = (Vec::new(), HashSet::new());
     for agent in group {
         if circles.len() == CIRCLES_OF_A_GROUP {
             break;
         }
-        if told.contains(agent) {
+        if named.contains(agent) {
             continue;
         }
-        if let Some(circle) = circle(uses, &inside, *agent) {
-            told.extend(circle.iter().map(|step: &Use| step.user));
+        let inside = |user: usize| {
+            let uses = uses[user].iter().map(|step| (step.performer, *step));
+            uses.filter(|(performer, _)| group.binary_search(performer).is_ok())
+        };
+        if let Some(steps) = find_shortest_cycle(*agent, inside) {
+            let circle: Vec<Use> = steps.into_iter().map(|(_, step)| step).collect();
+            named.extend(circle.iter().map(|step| step.user));
             circles.push(circle);
         }
     }
     circles
-}
-
-/// A shortest cycle through this agent.
-fn circle(uses: &[Vec<Use>], inside: &HashSet<usize>, start: usize) -> Option<Vec<Use>> {
-    let mut came: HashMap<usize, Use> = HashMap::new();
-    let mut queue = VecDeque::from([start]);
-    while let Some(agent) = queue.pop_front() {
-        for step in uses[agent].iter().filter(|step| inside.contains(&step.performer)) {
-            if step.performer == start {
-                let mut way = vec![*step];
-                while way[way.len() - 1].user != start {
-                    way.push(came[&way[way.len() - 1].user]);
-                }
-                way.reverse();
-                return Some(way);
-            }
-            came.entry(step.performer).or_insert_with(|| {
-                queue.push_back(step.performer);
-                *step
-            });
-        }
-    }
-    None
 }
 
 fn uses(ensemble: &Ensemble, names: &Names, user: usize) -> Vec<Use> {
@@ -170,7 +142,7 @@ fn idle_parallel(ensemble: &Ensemble) -> Vec<Finding> {
             let route = Agent::route(at).key("max_parallel_tools");
             findings.push(
                 Finding::warning(codes::IDLE_PARALLEL, route.clone().value(), message)
-                    .mend(Mend::certain("remove `max_parallel_tools`", Change::Remove(route)))
+                    .with_fix(RouteFix::safe("remove `max_parallel_tools`", RouteEdit::Remove(route)))
                     .help("remove it, or `exclusive` at the tools whose calls may run side by side"),
             );
         }
@@ -262,7 +234,7 @@ fn unused(ensemble: &Ensemble) -> Vec<Finding> {
     idle.map(|(name, _)| {
         let message = format!("no agent uses the tool `{name}`");
         Finding::hint(codes::UNUSED_TOOL, Tool::route(name).as_key(), message)
-            .mend(Mend::probable("remove the tool", Change::Remove(Tool::route(name))))
+            .with_fix(RouteFix::not_safe("remove the tool", RouteEdit::Remove(Tool::route(name))))
             .help("add the tool to the `tools` of an agent that calls a model; a tool of an MCP server can be the `tool` of an agent")
     })
     .collect()

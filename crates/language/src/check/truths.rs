@@ -5,14 +5,16 @@
 
 use super::graph::{Edge, Graph};
 use super::keys::OF_FAILURES;
-use super::profiles::Known;
+use super::profiles::Profiles;
+use super::subject::Subject;
 use crate::condition::{OutputOf, TruthRead};
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, AgentKind, Ending, ModelChoice};
 use crate::loader::codes;
 
 /// Gives a hint for each such key of an LLM agent without `output_schema`. Simulated models answer as they are told.
-pub(super) fn check(graph: &Graph<'_>, profiles: &Known<'_>) -> Vec<Finding> {
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let (graph, profiles) = (subject.graph, subject.profiles());
     let mut findings = Vec::new();
     for (to, edge) in graph.all_edges() {
         let Some((reading, _)) = &edge.condition else {
@@ -45,7 +47,7 @@ fn source(graph: &Graph<'_>, edge: &Edge<'_>, read: &TruthRead) -> Option<usize>
     }
 }
 
-fn answers_freely(agent: &Agent, profiles: &Known<'_>) -> bool {
+fn answers_freely(agent: &Agent, profiles: &Profiles<'_>) -> bool {
     let AgentKind::Llm(llm) = &agent.kind else {
         return false;
     };

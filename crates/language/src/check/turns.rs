@@ -5,17 +5,22 @@
 //! dependencies that are alone in an ensemble are checked by [`super::news`].
 
 use super::graph::{Edge, Graph};
+use super::subject::Subject;
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, Trigger};
-use crate::fix::{Change, Mend};
 use crate::loader::codes;
 use crate::source::At;
+use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// The number of rounds in which the bounds are reduced; the bounds are valid after each round.
 const ROUNDS: usize = 16;
 
-/// The highest number of executions that each agent can have in a run.
-pub(super) fn most_executions(graph: &Graph<'_>) -> Vec<u64> {
+/// Returns the highest number of executions that each agent can have in a run.
+pub(super) fn most_executions<'g>(graph: &'g Graph<'_>) -> &'g [u64] {
+    graph.most_executions.get_or_init(|| compute_most_executions(graph))
+}
+
+fn compute_most_executions(graph: &Graph<'_>) -> Vec<u64> {
     let limit = |at: usize| u64::from(graph.agent(at).conversation.max_turns.get());
     let mut most: Vec<u64> = (0..graph.len()).map(limit).collect();
     // An agent that can be requested may run up to its limit.
@@ -68,10 +73,11 @@ fn news_of(edges: &[&Edge<'_>], outputs: u64) -> u64 {
 
 /// Warns if an agent that may run several times runs only once, and gives a hint if an agent without dependencies
 /// cannot reach its `max_turns`.
-pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let graph = subject.graph;
     let most = most_executions(graph);
     let mut findings = Vec::new();
-    for (at, most) in most.into_iter().enumerate() {
+    for (at, most) in most.iter().copied().enumerate() {
         let agent = graph.agent(at);
         let turns = agent.conversation.max_turns.get();
         if most >= u64::from(turns) || graph.len() == 1 && agent.dependencies.is_empty() {
@@ -92,9 +98,9 @@ pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
             );
             Finding::hint(codes::IDLE_TURNS, place(at), message)
         };
-        let change = Change::Yaml(finding.at.clone(), most.max(1).to_string());
-        let mend = Mend::probable(format!("write `{}`", most.max(1)), change);
-        findings.push(finding.mend(mend).help(
+        let change = RouteEdit::WriteYaml(finding.at.clone(), most.max(1).to_string());
+        let fix = RouteFix::not_safe(format!("write `{}`", most.max(1)), change);
+        findings.push(finding.with_fix(fix).help(
             "the agents that it depends on produce no more outputs for it: raise their `max_turns`, set `trigger: every_turn`, or lower this `max_turns`",
         ));
     }

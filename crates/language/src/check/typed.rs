@@ -8,6 +8,7 @@ mod known;
 mod parts;
 mod prompts;
 
+use super::subject::Subject;
 use std::rc::Rc;
 
 use super::graph::{Edge, Graph};
@@ -41,8 +42,16 @@ impl Types {
     }
 }
 
-/// Warns of what never fits.
-pub(super) fn check(graph: &Graph<'_>, ask: &Ask<'_>) -> Vec<Finding> {
+/// Warns of what never fits, unless another check has reported the place.
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let ask = |agent: &Agent| subject.output_type(agent);
+    let mut findings = find_misfits(subject.graph, &ask);
+    // One fault is one finding.
+    findings.retain(|finding| !subject.has_reported_at(finding));
+    findings
+}
+
+fn find_misfits(graph: &Graph<'_>, ask: &Ask<'_>) -> Vec<Finding> {
     let types = Types::of(graph, ask);
     let mut findings = Vec::new();
     for (to, edge) in graph.all_edges() {

@@ -1,11 +1,16 @@
 //! Questions that nobody answers in CI.
 
+use super::subject::Subject;
 use crate::diagnostic::Finding;
-use crate::ensemble::{Agent, AgentKind, Ensemble};
+use crate::ensemble::{Agent, AgentKind};
 use crate::loader::codes;
 
 /// Warns of every input agent that has neither a `default` nor `responses`.
-pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    if !subject.context.nobody_answers() {
+        return Vec::new();
+    }
+    let ensemble = subject.ensemble;
     let agents = ensemble.agents.iter().enumerate();
     let asking = agents.filter(|(_, agent)| {
         matches!(&agent.kind, AgentKind::Input(input) if input.default.is_none() && input.responses.is_none())

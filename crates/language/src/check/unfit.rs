@@ -2,23 +2,26 @@
 //! always too long. And requests in prepared replies that lead to nobody.
 
 use super::graph::Graph;
-use super::profiles::Known;
-use super::typed::Ask;
+use super::profiles::Profiles;
+use super::subject::Subject;
 use crate::condition::{Fields, Type};
 use crate::diagnostic::{Finding, did_you_mean};
 use crate::ensemble::{Agent, AgentKind, Items, ModelChoice};
 use crate::loader::codes;
 
 /// Warns of every such agent.
-pub(super) fn check(graph: &Graph<'_>, profiles: &Known<'_>, ask: &Ask<'_>) -> Vec<Finding> {
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let (graph, profiles) = (subject.graph, subject.profiles());
     let mut findings = Vec::new();
     for at in 0..graph.len() {
         let agent = graph.agent(at);
         findings.extend(too_many(agent, at));
         let of = match agent.kind {
             AgentKind::Input(_) => continue,
-            AgentKind::Llm(_) => ask(agent).filter(|_| !has_fallback(agent, profiles)),
-            AgentKind::Script { .. } | AgentKind::Ensemble { .. } | AgentKind::Tool { .. } => ask(agent),
+            AgentKind::Llm(_) => subject.output_type(agent).filter(|_| !has_fallback(agent, profiles)),
+            AgentKind::Script { .. } | AgentKind::Ensemble { .. } | AgentKind::Tool { .. } => {
+                subject.output_type(agent)
+            }
         };
         let Some(of) = of.filter(|of| !of.is_any() && !of.is_never()) else {
             continue;
@@ -54,7 +57,7 @@ fn too_many(agent: &Agent, at: usize) -> Option<Finding> {
     Some(finding.help(format!("set `max_items: {count}`, or shorten the list")))
 }
 
-fn has_fallback(agent: &Agent, profiles: &Known<'_>) -> bool {
+fn has_fallback(agent: &Agent, profiles: &Profiles<'_>) -> bool {
     let AgentKind::Llm(llm) = &agent.kind else {
         return false;
     };

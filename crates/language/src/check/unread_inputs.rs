@@ -3,18 +3,19 @@
 //! Only texts are examined: every template, condition and expression, and the Rhai scripts. A program that is no Rhai
 //! script receives all inputs, so it may read each. The context contains the inputs, too.
 
+use super::subject::Subject;
 use std::sync::Arc;
 
 use super::graph::Graph;
-use super::profiles::Known;
+use super::profiles::Profiles;
 use super::script::ScriptText;
 use super::templates;
 use crate::diagnostic::Finding;
 use crate::ensemble::{AgentKind, Items, ModelChoice, Responses, ResultSpec, ToolKind};
-use crate::fix::{Change, Mend};
 use crate::loader::codes;
 use crate::source::Route;
 use crate::template;
+use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// The variables that contain the inputs.
 const HOLDERS: [&str; 2] = ["inputs", "context"];
@@ -23,12 +24,14 @@ const MOST: usize = 100;
 /// The methods that read one literal key, or none.
 const METHODS: [&str; 4] = ["get", "contains", "len", "is_empty"];
 
-/// Warns of every input that nothing can read; `script` gives the text of a Rhai script.
-pub(super) fn check(
-    graph: &Graph<'_>,
-    profiles: &Known<'_>,
-    script: &dyn Fn(&str) -> Option<Arc<ScriptText>>,
-) -> Vec<Finding> {
+/// Warns of every input that nothing can read.
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    // An input that is misspelt where it is read is reported there.
+    if subject.has_reported(&[codes::UNKNOWN_INPUT, codes::SCRIPT_READS]) {
+        return Vec::new();
+    }
+    let (graph, profiles) = (subject.graph, subject.profiles());
+    let script = &|script: &str| subject.context.script(script);
     let Some(inputs) = &graph.ensemble.inputs else {
         return Vec::new();
     };
@@ -47,10 +50,10 @@ pub(super) fn check(
                 "write `{{{{ inputs.{} }}}}` in a prompt, read it in a condition or a script, or remove it",
                 input.name
             );
-            let mend = Mend::probable("remove the input", Change::Remove(place.route.clone()));
+            let fix = RouteFix::not_safe("remove the input", RouteEdit::Remove(place.route.clone()));
             Finding::warning(codes::UNREAD_INPUT, place, message)
                 .help(help)
-                .mend(mend)
+                .with_fix(fix)
         })
         .collect()
 }
@@ -58,7 +61,7 @@ pub(super) fn check(
 /// All texts that can read inputs; `None` if something else can read them.
 fn texts(
     graph: &Graph<'_>,
-    profiles: &Known<'_>,
+    profiles: &Profiles<'_>,
     script: &dyn Fn(&str) -> Option<Arc<ScriptText>>,
 ) -> Option<Vec<String>> {
     let mut scripts = Vec::new();
@@ -89,7 +92,10 @@ fn texts(
     let of_profiles = profiles.prompts(&models)?;
     let of_file = templates::all(graph.ensemble).map(|(text, _)| text);
     let all_templates = of_file.chain(of_profiles);
-    texts.extend(all_templates.flat_map(template::tags).map(str::to_owned));
+    for text in all_templates {
+        let tags = template::tags(text);
+        texts.extend(tags.map(|tag| text[tag.inside.start..tag.inside.end].to_owned()));
+    }
     texts.extend(
         graph
             .all_edges()

@@ -6,6 +6,7 @@
 use super::functions::Function;
 use super::operators::Arithmetic;
 use crate::source::Span;
+use crate::vocabulary::VARIABLES;
 
 /// An expression.
 #[derive(Debug, Clone)]
@@ -110,13 +111,8 @@ pub(super) enum Comparison {
     NotIn,
 }
 
-/// The names of the variables that a condition can read, in the order of the language reference.
-pub fn variable_names() -> impl Iterator<Item = &'static str> {
-    Variable::ALL.into_iter().map(Variable::name)
-}
-
 impl Variable {
-    /// All variables of conditions, in the order of the language reference.
+    /// All variables of conditions, in the order of the table of words.
     pub(super) const ALL: [Self; 9] = [
         Self::Context,
         Self::Output,
@@ -129,20 +125,12 @@ impl Variable {
         Self::Outputs,
     ];
 
-    /// The spelling of the operator.
+    /// Returns the name: of a condition's variables, that of the table of words.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Self::Context => "context",
-            Self::Output => "output",
-            Self::TurnCount => "turn_count",
-            Self::History => "history",
-            Self::Executions => "executions",
-            Self::AgentExecutionCount => "agent_execution_count",
-            Self::Input => "input",
-            Self::Inputs => "inputs",
-            Self::Outputs => "outputs",
             Self::Item => "item",
             Self::Part => "part",
+            own => VARIABLES[own as usize].name,
         }
     }
 

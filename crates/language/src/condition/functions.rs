@@ -1,102 +1,150 @@
-//! The functions that conditions may call, as `f(x, …)` and as `x.f(…)`.
+//! The table of the functions that conditions may call, as `f(x, …)` and as `x.f(…)`.
 //!
-//! There is one table of functions. The parser takes their names and numbers of arguments from it, and the engine calls
-//! its entries.
+//! A new function is a row here and its implementation in [`run`]. The parser, the engine, the types, completion, hover
+//! and the messages read the table.
 
-use rhai::ImmutableString;
+mod run;
 
-use super::STRING_LIMIT;
-use super::operators::{
-    Arithmetic, COMPARE_IT, Fault, Outcome, TOO_LONG, arithmetic, contains, equal, fault, finite, index, order,
-    position, size, truth, whole, work_through,
+use self::run::{
+    abs, argument, count, end, extreme, float, get, has, index_of, int, integral, len, made, map, replace, round,
+    split, sum, text, values, written,
 };
-use super::report::show;
-use super::value::{Datum, List, Map};
+use super::operators::{Outcome, contains, truth};
+use super::types::{Range, Shape, Type};
+use super::value::Datum;
+use crate::vocabulary::Word;
 
-/// A function: its names, its number of arguments (including the value before the dot), and its implementation.
+/// A function: its names, its number of arguments (including the value before the dot), its types and its implementation.
 #[derive(Debug)]
 pub(super) struct Function {
     /// The first name is its own; the others are the names of the same function in Rhai or Python.
     pub(super) names: &'static [&'static str],
     pub(super) least: usize,
     pub(super) most: usize,
+    /// The values that the first argument can have; `None`: any value, or several sorts.
+    pub(super) needs: Option<Needed>,
+    /// Returns the type of the result, from that of the first argument.
+    pub(super) result: fn(&Type) -> Type,
     pub(super) run: fn(&[Datum]) -> Outcome,
+    /// The description for people.
+    word: Word,
 }
+
+/// A condition on the type of an argument, in words and as a test.
+pub(super) type Needed = (&'static str, fn(&Shape) -> bool);
+
+const ANY: Option<Needed> = None;
+const SIZED: Option<Needed> = Some(("a string, a list or a map", |it| {
+    it.text.is_some() || it.list.is_some() || it.map.is_some()
+}));
+const MAP_OR_LIST: Option<Needed> = Some(("a map or a list", |it| it.list.is_some() || it.map.is_some()));
+const TEXT_OR_LIST: Option<Needed> = Some(("a string or a list", |it| it.text.is_some() || it.list.is_some()));
+const LIST: Option<Needed> = Some(("a list", |it| it.list.is_some()));
+const MAP: Option<Needed> = Some(("a map", |it| it.map.is_some()));
+const TEXT: Option<Needed> = Some(("a string", |it| it.text.is_some()));
+const NUMBER: Option<Needed> = Some(("a number", |it| it.number.is_some()));
 
 /// The highest number of arguments of `min` and `max`.
 const MANY: usize = 100;
-/// The highest number of parts that `split` returns.
-const ITEM_LIMIT: usize = super::ITEM_LIMIT;
 
-const fn function(names: &'static [&'static str], least: usize, most: usize, run: fn(&[Datum]) -> Outcome) -> Function {
-    Function {
-        names,
-        least,
-        most,
-        run,
-    }
+/// Rows of functions: `[names] least..=most, of NEEDED => result, run, "form", "documentation";`.
+macro_rules! functions {
+    ($([$name:literal $(, $other:literal)*] $least:tt..=$most:tt, of $needs:expr => $result:expr, $run:expr,
+        $form:literal, $documentation:literal;)*) => {
+        &[$(Function {
+            names: &[$name $(, $other)*],
+            least: $least,
+            most: $most,
+            needs: $needs,
+            result: $result,
+            run: $run,
+            word: Word { name: $name, form: $form, documentation: $documentation },
+        }),*]
+    };
 }
 
-/// All functions.
-pub(super) static FUNCTIONS: &[Function] = &[
-    function(&["get"], 2, 3, get),
-    function(&["len"], 1, 1, len),
-    function(&["is_empty"], 1, 1, |a| len(a).map(|len| Datum::Bool(!len.truth()))),
-    function(&["contains"], 2, 2, |a| contains(&a[0], &a[1]).map(Datum::Bool)),
-    function(&["count"], 2, 2, count),
-    function(&["index_of", "find"], 2, 2, index_of),
-    function(&["first"], 1, 1, |a| end(&a[0], 0)),
-    function(&["last"], 1, 1, |a| end(&a[0], -1)),
-    function(&["keys"], 1, 1, |a| {
-        Ok(Datum::list(map(&a[0])?.keys().into_iter().map(Datum::text)))
-    }),
-    function(&["values"], 1, 1, values),
-    function(&["any"], 1, 1, |a| has(&a[0], true).map(Datum::Bool)),
-    function(&["all"], 1, 1, |a| has(&a[0], false).map(|found| Datum::Bool(!found))),
-    function(&["starts_with", "startswith"], 2, 2, |a| {
-        Ok(Datum::Bool(text(&a[0])?.starts_with(argument(&a[1])?)))
-    }),
-    function(&["ends_with", "endswith"], 2, 2, |a| {
-        Ok(Datum::Bool(text(&a[0])?.ends_with(argument(&a[1])?)))
-    }),
-    function(&["lower", "to_lower"], 1, 1, |a| made(text(&a[0])?.to_lowercase())),
-    function(&["upper", "to_upper"], 1, 1, |a| made(text(&a[0])?.to_uppercase())),
-    function(&["strip", "trim"], 1, 1, |a| made(text(&a[0])?.trim())),
-    function(&["split"], 1, 2, split),
-    function(&["replace"], 3, 3, replace),
-    function(&["abs"], 1, 1, abs),
-    function(&["min"], 1, MANY, |a| extreme(a, "<")),
-    function(&["max"], 1, MANY, |a| extreme(a, ">")),
-    function(&["sum"], 1, 1, sum),
-    function(&["round"], 1, 2, round),
-    function(&["floor"], 1, 1, |a| integral(&a[0], f64::floor)),
-    function(&["ceil", "ceiling"], 1, 1, |a| integral(&a[0], f64::ceil)),
-    function(&["int", "to_int", "parse_int"], 1, 1, int),
-    function(&["float", "to_float", "parse_float"], 1, 1, float),
-    function(&["str", "to_string"], 1, 1, |a| made(written(&a[0]))),
-    function(&["bool"], 1, 1, |a| truth(&a[0]).map(Datum::Bool)),
-    function(&["type_of", "type"], 1, 1, |a| Ok(Datum::text(a[0].sort()))),
+/// All functions, in the order of the language reference.
+pub(super) static FUNCTIONS: &[Function] = functions![
+    ["get"] 2..=3, of MAP_OR_LIST => |_| Type::any(), get,
+        "get(x, key, default?)",
+        "The value under a key of a map or an index of a list; nothing, or the default, if there is none.";
+    ["len"] 1..=1, of SIZED => |_| Type::count(u64::MAX), len,
+        "len(x) -> number", "The number of characters, items or keys.";
+    ["is_empty"] 1..=1, of SIZED => |_| Type::boolean(), |a| len(a).map(|len| Datum::Bool(!len.truth())),
+        "is_empty(x) -> boolean", "Whether the length is 0.";
+    ["contains"] 2..=2, of ANY => |_| Type::boolean(), |a| contains(&a[0], &a[1]).map(Datum::Bool),
+        "contains(x, item) -> boolean", "The same as `item in x`.";
+    ["count"] 2..=2, of TEXT_OR_LIST => |_| Type::count(u64::MAX), count,
+        "count(x, item) -> number", "How often the item is in a list or a string.";
+    ["index_of", "find"] 2..=2, of TEXT_OR_LIST => |_| Type::number(Range::between(-1.0, f64::INFINITY)), index_of,
+        "index_of(x, item) -> number", "Where the item is in a list or a string; -1 if nowhere.";
+    ["first"] 1..=1, of ANY => |of| of.any_item().or(Type::nothing()), |a| end(&a[0], 0),
+        "first(list)", "The first item; nothing if the list is empty.";
+    ["last"] 1..=1, of ANY => |of| of.any_item().or(Type::nothing()), |a| end(&a[0], -1),
+        "last(list)", "The last item; nothing if the list is empty.";
+    ["keys"] 1..=1, of MAP => |_| Type::list(Type::text()),
+        |a| { Ok(Datum::list(map(&a[0])?.keys().into_iter().map(Datum::text))) },
+        "keys(map) -> list", "The keys of a map.";
+    ["values"] 1..=1, of MAP => |_| Type::list(Type::any()), values,
+        "values(map) -> list", "The values of a map.";
+    ["any"] 1..=1, of LIST => |_| Type::boolean(), |a| has(&a[0], true).map(Datum::Bool),
+        "any(list) -> boolean", "Whether one item is true.";
+    ["all"] 1..=1, of LIST => |_| Type::boolean(), |a| has(&a[0], false).map(|found| Datum::Bool(!found)),
+        "all(list) -> boolean", "Whether every item is true.";
+    ["starts_with", "startswith"] 2..=2, of TEXT => |_| Type::boolean(),
+        |a| { Ok(Datum::Bool(text(&a[0])?.starts_with(argument(&a[1])?))) },
+        "starts_with(string, part) -> boolean", "Whether the string begins with the part.";
+    ["ends_with", "endswith"] 2..=2, of TEXT => |_| Type::boolean(),
+        |a| { Ok(Datum::Bool(text(&a[0])?.ends_with(argument(&a[1])?))) },
+        "ends_with(string, part) -> boolean", "Whether the string ends with the part.";
+    ["lower", "to_lower"] 1..=1, of TEXT => |of| of.map_texts(|text| text.to_lowercase()),
+        |a| made(text(&a[0])?.to_lowercase()),
+        "lower(string) -> string", "The string in lower case.";
+    ["upper", "to_upper"] 1..=1, of TEXT => |of| of.map_texts(|text| text.to_uppercase()),
+        |a| made(text(&a[0])?.to_uppercase()),
+        "upper(string) -> string", "The string in upper case.";
+    ["strip", "trim"] 1..=1, of TEXT => |of| of.map_texts(|text| text.trim().to_owned()),
+        |a| made(text(&a[0])?.trim()),
+        "strip(string) -> string", "The string without white space at both ends.";
+    ["split"] 1..=2, of TEXT => |_| Type::list(Type::text()), split,
+        "split(string, separator?) -> list", "The parts of a string; without a separator, those between white space.";
+    ["replace"] 3..=3, of TEXT => |_| Type::text(), replace,
+        "replace(string, old, new) -> string", "The string with every `old` replaced by `new`.";
+    ["abs"] 1..=1, of NUMBER => |_| Type::number(Range::ALL), abs,
+        "abs(number) -> number", "The number without its sign.";
+    ["min"] 1..=MANY, of ANY => |_| Type::any(), |a| extreme(a, "<"),
+        "min(a, b, …)", "The smallest of numbers or strings, or of the items of a list.";
+    ["max"] 1..=MANY, of ANY => |_| Type::any(), |a| extreme(a, ">"),
+        "max(a, b, …)", "The largest of numbers or strings, or of the items of a list.";
+    ["sum"] 1..=1, of ANY => |_| Type::number(Range::ALL), sum,
+        "sum(list) -> number", "The sum of numbers.";
+    ["round"] 1..=2, of NUMBER => |_| Type::number(Range::ALL), round,
+        "round(number, digits?) -> number", "The nearest number; halves go to the even neighbour, as in Python.";
+    ["floor"] 1..=1, of NUMBER => |_| Type::number(Range::ALL), |a| integral(&a[0], f64::floor),
+        "floor(number) -> number", "The next integer below.";
+    ["ceil", "ceiling"] 1..=1, of NUMBER => |_| Type::number(Range::ALL), |a| integral(&a[0], f64::ceil),
+        "ceil(number) -> number", "The next integer above.";
+    ["int", "to_int", "parse_int"] 1..=1, of ANY => |_| Type::number(Range::ALL), int,
+        "int(x) -> number", "A number (cut off), a string or a boolean as an integer.";
+    ["float", "to_float", "parse_float"] 1..=1, of ANY => |_| Type::number(Range::ALL), float,
+        "float(x) -> number", "A number, a string or a boolean as a number.";
+    ["str", "to_string"] 1..=1, of ANY => |_| Type::text(), |a| made(written(&a[0])),
+        "str(x) -> string", "A string as it is, everything else as JSON.";
+    ["bool"] 1..=1, of ANY => |_| Type::boolean(), |a| truth(&a[0]).map(Datum::Bool),
+        "bool(x) -> boolean", "Whether the value counts as true.";
+    ["type_of", "type"] 1..=1, of ANY => |_| Type::one_of(["nothing", "boolean", "number", "text", "list", "map"]),
+        |a| Ok(Datum::text(a[0].sort())),
+        "type_of(x) -> string", "`'nothing'`, `'boolean'`, `'number'`, `'text'`, `'list'` or `'map'`.";
 ];
 
-/// The names of each function, its own name first.
-pub fn function_names() -> impl Iterator<Item = &'static [&'static str]> {
-    FUNCTIONS.iter().map(|function| function.names)
+/// Returns the functions under their own names.
+pub fn function_words() -> impl Iterator<Item = &'static Word> {
+    FUNCTIONS.iter().map(|function| &function.word)
 }
 
-/// Whether the list has an item with this truth value; the items after it are not asked.
-fn has(items: &Datum, wanted: bool) -> Result<bool, Fault> {
-    for item in list(items)?.iter() {
-        let found = truth(&item).map_err(|_| {
-            Fault::Message(format!(
-                "the item {} of the list would count as true: {COMPARE_IT}",
-                show(&item)
-            ))
-        })?;
-        if found == wanted {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+/// Finds a function by any of its names.
+pub fn find_function_word(name: &str) -> Option<&'static Word> {
+    Function::named(name).map(|function| &function.word)
 }
 
 impl Function {
@@ -116,300 +164,5 @@ impl Function {
     /// Whether this is its own (first) name.
     pub(super) fn is(&self, name: &str) -> bool {
         self.names[0] == name
-    }
-}
-
-fn wrong<T>(value: &Datum, needed: &str) -> Result<T, Fault> {
-    Err(Fault::Operand(match value {
-        Datum::Nothing => format!("is None, but must be {needed}"),
-        _ => format!("is {} ({}), but must be {needed}", value.a_sort(), show(value)),
-    }))
-}
-
-fn text(value: &Datum) -> Result<&str, Fault> {
-    match value {
-        Datum::Text(text) => work_through(text.as_str()),
-        _ => wrong(value, "a string"),
-    }
-}
-
-/// An argument after the first one that must be a string.
-fn argument(value: &Datum) -> Result<&str, Fault> {
-    match value {
-        Datum::Text(text) => Ok(text.as_str()),
-        _ => fault(format!(
-            "the argument must be a string, but {} is {}",
-            show(value),
-            value.a_sort()
-        )),
-    }
-}
-
-fn list(value: &Datum) -> Result<&List, Fault> {
-    match value {
-        Datum::List(list) => Ok(list),
-        _ => wrong(value, "a list"),
-    }
-}
-
-fn map(value: &Datum) -> Result<&Map, Fault> {
-    match value {
-        Datum::Map(map) => Ok(map),
-        _ => wrong(value, "a map"),
-    }
-}
-
-fn made(text: impl Into<ImmutableString>) -> Outcome {
-    let text = text.into();
-    if text.len() > STRING_LIMIT {
-        return fault(TOO_LONG);
-    }
-    Ok(Datum::text(text))
-}
-
-fn get(a: &[Datum]) -> Outcome {
-    let found = match (&a[0], &a[1]) {
-        (Datum::Map(map), Datum::Text(key)) => map.get(key.as_str()),
-        (Datum::Map(_), _) => None,
-        (Datum::List(list), at) => match whole(at) {
-            Some(at) => position(at, list.len()).and_then(|at| list.get(at)),
-            None => return index(&a[0], at),
-        },
-        (Datum::Nothing, _) => return Err(Fault::Operand("is None, so `get` cannot read from it".into())),
-        _ => return wrong(&a[0], "a map or a list"),
-    };
-    Ok(found.or_else(|| a.get(2).cloned()).unwrap_or(Datum::Nothing))
-}
-
-fn len(a: &[Datum]) -> Outcome {
-    match &a[0] {
-        Datum::Text(text) => Ok(size(work_through(text.as_str())?.chars().count())),
-        Datum::List(list) => Ok(size(list.len())),
-        Datum::Map(map) => Ok(size(map.len())),
-        other => wrong(other, "a string, a list or a map"),
-    }
-}
-
-fn count(a: &[Datum]) -> Outcome {
-    match &a[0] {
-        Datum::List(list) => Ok(size(list.iter().filter(|item| equal(item, &a[1])).count())),
-        Datum::Text(text) => Ok(size(work_through(text.as_str())?.matches(argument(&a[1])?).count())),
-        other => wrong(other, "a string or a list"),
-    }
-}
-
-fn index_of(a: &[Datum]) -> Outcome {
-    let found = match &a[0] {
-        Datum::List(list) => list.iter().position(|item| equal(&item, &a[1])),
-        Datum::Text(text) => {
-            let text = work_through(text.as_str())?;
-            text.find(argument(&a[1])?).map(|at| text[..at].chars().count())
-        }
-        other => return wrong(other, "a string or a list"),
-    };
-    Ok(found.map_or(Datum::Int(-1), size))
-}
-
-/// The first or the last item; nothing if the list is empty.
-fn end(value: &Datum, at: i64) -> Outcome {
-    let list = list(value)?;
-    Ok(position(at, list.len())
-        .and_then(|at| list.get(at))
-        .unwrap_or(Datum::Nothing))
-}
-
-fn values(a: &[Datum]) -> Outcome {
-    let map = map(&a[0])?;
-    Ok(Datum::list(map.keys().iter().filter_map(|key| map.get(key))))
-}
-
-fn split(a: &[Datum]) -> Outcome {
-    let whole = text(&a[0])?;
-    let parts: Vec<Datum> = match a.get(1) {
-        None => whole.split_whitespace().take(ITEM_LIMIT + 1).map(Datum::text).collect(),
-        Some(separator) => match argument(separator)? {
-            "" => return fault("the separator of `split` must not be empty"),
-            separator => whole.split(separator).take(ITEM_LIMIT + 1).map(Datum::text).collect(),
-        },
-    };
-    if parts.len() > ITEM_LIMIT {
-        return fault("the list would have more than 100000 items, which is the limit");
-    }
-    Ok(Datum::list(parts))
-}
-
-fn replace(a: &[Datum]) -> Outcome {
-    let (whole, old, new) = (text(&a[0])?, argument(&a[1])?, argument(&a[2])?);
-    let found = whole.matches(old).count();
-    let length = (whole.len() - found * old.len()).saturating_add(found.saturating_mul(new.len()));
-    if length > STRING_LIMIT {
-        return fault(TOO_LONG);
-    }
-    made(whole.replace(old, new))
-}
-
-fn abs(a: &[Datum]) -> Outcome {
-    match &a[0] {
-        Datum::Int(int) => int
-            .checked_abs()
-            .map(Datum::Int)
-            .ok_or_else(|| Fault::Message(format!("the integer is too large: abs({int})"))),
-        Datum::Float(float) => Ok(Datum::Float(float.abs())),
-        other => wrong(other, "a number"),
-    }
-}
-
-/// The smallest or the largest of several arguments, or of the items of a list.
-fn extreme(a: &[Datum], symbol: &str) -> Outcome {
-    let items: Vec<Datum> = match a {
-        [only] => list(only)?.iter().collect(),
-        several => several.to_vec(),
-    };
-    let wanted = if symbol == "<" {
-        std::cmp::Ordering::Less
-    } else {
-        std::cmp::Ordering::Greater
-    };
-    let mut items = items.into_iter();
-    let Some(mut best) = items.next() else {
-        return Err(Fault::Operand("is empty, so it has no smallest or largest item".into()));
-    };
-    for item in items {
-        if order(symbol, &item, &best)? == wanted {
-            best = item;
-        }
-    }
-    Ok(best)
-}
-
-fn sum(a: &[Datum]) -> Outcome {
-    let mut total = Datum::Int(0);
-    for item in list(&a[0])?.iter() {
-        if !matches!(item, Datum::Int(_) | Datum::Float(_)) {
-            return fault(format!(
-                "the items of `sum` must be numbers, but {} is {}",
-                show(&item),
-                item.a_sort()
-            ));
-        }
-        total = arithmetic(Arithmetic::Add, &total, &item)?;
-    }
-    Ok(total)
-}
-
-fn round(a: &[Datum]) -> Outcome {
-    let Some(digits) = a.get(1) else {
-        return integral(&a[0], f64::round_ties_even);
-    };
-    let digits = whole(digits)
-        .and_then(|digits| i32::try_from(digits).ok())
-        .filter(|digits| (0..=15).contains(digits));
-    match (&a[0], digits) {
-        (_, None) => fault("the number of digits of `round` must be from 0 to 15"),
-        (Datum::Int(int), _) => Ok(Datum::Int(*int)),
-        (Datum::Float(float), Some(digits)) => {
-            let factor = 10_f64.powi(digits);
-            let scaled = float * factor;
-            Ok(Datum::Float(if scaled.is_finite() {
-                scaled.round_ties_even() / factor
-            } else {
-                *float
-            }))
-        }
-        (other, _) => wrong(other, "a number"),
-    }
-}
-
-/// Rounds a float; the result is an integer if it fits into one.
-#[expect(clippy::cast_possible_truncation, reason = "guarded by the comparison")]
-fn integral(value: &Datum, how: fn(f64) -> f64) -> Outcome {
-    match value {
-        Datum::Int(int) => Ok(Datum::Int(*int)),
-        Datum::Float(float) => {
-            let float = how(*float);
-            Ok(if float.abs() < 9.0e18 {
-                Datum::Int(float as i64)
-            } else {
-                Datum::Float(float)
-            })
-        }
-        other => wrong(other, "a number"),
-    }
-}
-
-fn int(a: &[Datum]) -> Outcome {
-    match &a[0] {
-        Datum::Bool(flag) => Ok(Datum::Int(i64::from(*flag))),
-        Datum::Text(text) => {
-            let parsed = text.as_str().trim().parse().map(Datum::Int);
-            parsed.or_else(|_| fault(format!("{} is not an integer", show(&a[0]))))
-        }
-        Datum::Int(_) | Datum::Float(_) => integral(&a[0], f64::trunc),
-        other => wrong(other, "a number or a string"),
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "that is what the function is for")]
-fn float(a: &[Datum]) -> Outcome {
-    match &a[0] {
-        Datum::Bool(flag) => Ok(Datum::Float(f64::from(u8::from(*flag)))),
-        Datum::Text(text) => match text.as_str().trim().parse::<f64>() {
-            Ok(number) => finite(number, || show(&a[0])),
-            Err(_) => fault(format!("{} is not a number", show(&a[0]))),
-        },
-        Datum::Int(int) => Ok(Datum::Float(*int as f64)),
-        Datum::Float(float) => Ok(Datum::Float(*float)),
-        other => wrong(other, "a number or a string"),
-    }
-}
-
-/// The value as a string: strings unchanged, equal numbers with equal text, all other values as JSON.
-fn written(value: &Datum) -> String {
-    match value {
-        Datum::Text(text) => text.as_str().to_owned(),
-        Datum::Float(float) => float.to_string(),
-        other => {
-            let mut out = String::new();
-            json(other, &mut out);
-            out
-        }
-    }
-}
-
-/// Writes JSON until the maximum length of a string is reached.
-fn json(value: &Datum, out: &mut String) {
-    if out.len() > STRING_LIMIT {
-        return;
-    }
-    match value {
-        Datum::List(list) => {
-            out.push('[');
-            for (at, item) in list.iter().enumerate() {
-                if out.len() > STRING_LIMIT {
-                    return;
-                }
-                out.push_str(if at == 0 { "" } else { "," });
-                json(&item, out);
-            }
-            out.push(']');
-        }
-        Datum::Map(map) => {
-            out.push('{');
-            for (at, key) in map.keys().iter().enumerate() {
-                if out.len() > STRING_LIMIT {
-                    return;
-                }
-                out.push_str(if at == 0 { "" } else { "," });
-                out.push_str(&serde_json::Value::from(key.as_str()).to_string());
-                out.push(':');
-                json(&map.get(key).unwrap_or(Datum::Nothing), out);
-            }
-            out.push('}');
-        }
-        Datum::Text(text) => out.push_str(&serde_json::Value::from(text.as_str()).to_string()),
-        Datum::Nothing => out.push_str("null"),
-        Datum::Bool(flag) => out.push_str(if *flag { "true" } else { "false" }),
-        Datum::Int(int) => out.push_str(&int.to_string()),
-        Datum::Float(float) => out.push_str(&float.to_string()),
     }
 }

@@ -3,8 +3,8 @@
 use super::ast::Variable;
 use super::functions::FUNCTIONS;
 use crate::diagnostic::nearest;
-use crate::fix::Applicability;
 use crate::source::Span;
+use crate::yaml::edit::Applicability;
 
 /// Spellings of other languages that can mean only one thing.
 const SPELLINGS: [(&str, &str); 18] = [

@@ -11,6 +11,8 @@
 //! truth of a text that reads `false`, `no`, `off`, `0`, `none` or `null` is an error. `==` across types is false; an order across types, arithmetic on anything but numbers (texts can be joined with `+`), a member
 //! of nothing and an index out of range are errors. A missing key is nothing.
 //!
+//! The functions are rows of one table (`functions`).
+//!
 //! # Operators, from loose to tight
 //!
 //! | operators | |
@@ -27,43 +29,13 @@
 //!
 //! Literals: `1`, `1_000`, `0xff`, `1.5`, `1e6`, `'text'`, `"text"`, `True`/`true`, `False`/`false`, `None`/`()`,
 //! `[1, 2]`, `{'key': 1}`, `#{ key: 1 }`, and `(1, 2)` or `{1, 2}` after `in`.
-//!
-//! # Functions, as `f(x, …)` or `x.f(…)`
-//!
-//! | function | also | |
-//! |---|---|---|
-//! | `get(x, key)`, `get(x, key, default)` | | the value under a key of a map or an index of a list; nothing, or the
-//! default, if there is none |
-//! | `len(x)` | `.len` of texts and lists | characters, items or keys |
-//! | `is_empty(x)` | | is the length 0? |
-//! | `contains(x, item)` | | `item in x` |
-//! | `count(x, item)` | | how often it is in a list or a text |
-//! | `index_of(x, item)` | `find` | where it is in a list or a text; -1 if nowhere |
-//! | `first(list)`, `last(list)` | | nothing if the list is empty |
-//! | `keys(map)`, `values(map)` | | as lists |
-//! | `any(list)`, `all(list)` | | is one, is every item true? |
-//! | `starts_with(text, part)`, `ends_with(text, part)` | `startswith`, `endswith` | |
-//! | `lower(text)`, `upper(text)` | `to_lower`, `to_upper` | |
-//! | `strip(text)` | `trim` | without white space at both ends |
-//! | `split(text)`, `split(text, separator)` | | a list; without a separator at white space |
-//! | `replace(text, old, new)` | | every `old` by `new` |
-//! | `abs(x)`, `floor(x)`, `ceil(x)` | `ceiling` | |
-//! | `round(x)`, `round(x, digits)` | | halves to the even neighbour, as in Python |
-//! | `min(a, b, …)`, `max(a, b, …)`, `min(list)`, `max(list)` | | numbers or texts |
-//! | `sum(list)` | | of numbers |
-//! | `int(x)` | `to_int`, `parse_int` | of a number (cut off), a text or a boolean |
-//! | `float(x)` | `to_float`, `parse_float` | |
-//! | `str(x)` | `to_string` | a text as it is, everything else as JSON |
-//! | `bool(x)` | | its truth |
-//! | `type_of(x)` | `type` | `'nothing'`, `'boolean'`, `'number'`, `'text'`, `'list'` or `'map'` |
 
+mod analysis;
 mod ast;
 mod claims;
 mod constant;
-mod counts;
 mod emit;
 mod engine;
-mod exclusive;
 mod expression;
 mod functions;
 pub(crate) mod instead;
@@ -77,15 +49,12 @@ mod reading;
 mod reads;
 mod refusal;
 mod report;
-mod steady;
 #[cfg(test)]
 mod tests;
 mod text;
-mod truths;
 mod types;
 mod typing;
 mod value;
-mod wishes;
 
 use std::fmt;
 use std::sync::Arc;
@@ -102,23 +71,22 @@ use self::operators::Fault;
 use crate::data::Context;
 use crate::source::Span;
 
-pub use ast::variable_names;
+pub use self::analysis::counts::CountRead;
+pub use self::analysis::demands::{Demand, DemandKind, DemandRoot};
+pub use self::analysis::truths::{OutputOf, TruthRead};
 pub use constant::Verdict;
-pub use counts::CountRead;
 pub use expression::Expression;
-pub use functions::function_names;
+pub use functions::{find_function_word, function_words};
 pub use mutants::Mutant;
 pub use part_names::PartNames;
 pub use reading::{Keyed, Reading};
 pub use reads::KeyRead;
 pub use refusal::is_taken;
 pub use text::ConditionText;
-pub use truths::{OutputOf, TruthRead};
 pub(crate) use types::Shape;
 pub use types::{Fields, Later, Range, Type};
 pub use typing::{Advice, Known, Misfit, Mistake};
 pub(crate) use typing::{says, truth};
-pub use wishes::{Place, Wish, Wished};
 
 /// The maximum length of a string created by a condition, and of a condition itself.
 const STRING_LIMIT: usize = 1 << 20;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use super::analysis::counts::{CountRead, counts_read};
+use super::analysis::truths::{TruthRead, truths_read};
 use super::ast::{Expr, Kind, Variable};
 use super::constant::Verdict;
-use super::counts::{CountRead, counts_read};
-use super::truths::{TruthRead, truths_read};
 use super::{CompileError, Condition, KeyRead, constant, parse, reads};
 use crate::source::Span;
 
@@ -66,7 +66,7 @@ impl Reading {
     /// The counts of executions that are enough to make it true.
     pub fn counts_read(&self) -> Vec<CountRead> {
         let mut counts = Vec::new();
-        counts_read(&self.expr, true, &mut counts);
+        counts_read(&self.expr, &mut counts);
         counts
     }
 

@@ -351,7 +351,7 @@ impl Typing<'_> {
                     Kind::Text(name) => self.member(&of, name, before, index.span, is_checked),
                     _ => {
                         self.infer(index, wanted);
-                        item(&of)
+                        of.any_item()
                     }
                 },
                 SuffixKind::Method(function, arguments) => {
@@ -439,16 +439,5 @@ pub(crate) fn truth(of: &Type) -> Option<bool> {
             (shape.no || shape.nothing).then_some(false)
         }
         () => None,
-    }
-}
-
-/// An item of a list, or a character of a text.
-fn item(of: &Type) -> Type {
-    let Some(shape) = of.shape() else {
-        return Type::any();
-    };
-    match (&shape.list, &shape.text, &shape.map) {
-        (Some(item), None, None) => item.clone(),
-        _ => Type::any(),
     }
 }

@@ -1,24 +1,20 @@
-//! Edits that are meant in the graph of an ensemble, as splices of its text: agents and dependencies are added, changed and
-//! removed.
+//! Edits of the graph of an ensemble in its text: agents and dependencies are added, changed and removed.
 //!
-//! What an edit must come to is computed on the value of the text first (`wish`); then the text is changed step by step
-//! (`splice`). **Invariant:** the new text is YAML with exactly the value that was wished for, and with all comments of the
-//! old one in their order; otherwise there is no edit.
+//! The new value of the text is computed first (`edit_plan`); then the text is edited step by step. **Invariant:** the new
+//! text is YAML with exactly this value, and with all comments of the old one in their order; otherwise there is no edit.
 
-mod comments;
+mod edit_plan;
 mod sketch;
-mod splice;
 #[cfg(test)]
 mod tests;
-mod wish;
-mod yaml;
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::fix::{Applicability, Edit, Fix};
-use crate::loader::{self, Document, json};
-use crate::source::{Source, Span};
+use crate::loader::{self, Document, to_json};
+use crate::source::Source;
+use crate::yaml::edit::{self, Applicability, Fix};
+use edit_plan::plan_edit;
 
 pub use sketch::{SketchedAgent, SketchedDependency, sketch};
 
@@ -94,50 +90,34 @@ pub enum Command {
     },
 }
 
-/// The splice of the text that does what the command says.
+/// Returns the edit of the text for a command.
 ///
 /// # Errors
 /// It cannot be done; the message says why.
 pub fn edit(source: &Source, command: &Command) -> Result<Fix, String> {
     let document = outline(source)?;
-    let before = value(&document)?;
-    let wish = wish::of(command, &before)?;
-    let mut now = source.clone();
-    for step in &wish.steps {
-        let document = outline(&now).map_err(|_| stuck(&wish.title))?;
-        let text = splice::performed(&now, &document, step).ok_or_else(|| stuck(&wish.title))?;
-        now = Source::new(source.name(), text);
+    let plan = plan_edit(command, &value(&document)?)?;
+    let stuck = || stuck(&plan.title);
+    let mut now = document.clone();
+    for edit in &plan.edits {
+        let text = edit::edit_text(&now, edit).ok_or_else(stuck)?;
+        now = outline(&Source::new(source.name(), text)).map_err(|_| stuck())?;
     }
-    let after = outline(&now).map_err(|_| stuck(&wish.title))?;
-    let is_as_wished = value(&after).is_ok_and(|after| after == wish.after);
-    if !is_as_wished || comments::of(&document) != comments::of(&after) {
-        return Err(stuck(&wish.title));
+    let is_as_planned = value(&now).is_ok_and(|after| after == plan.after);
+    if !is_as_planned || !comments(&document).eq(comments(&now)) {
+        return Err(stuck());
     }
-    Ok(fix(source, now.text(), wish.title))
+    Ok(Fix {
+        edits: vec![edit::difference(source.text(), now.source().text())],
+        title: plan.title,
+        applicability: Applicability::Safe,
+        file: source.name().into(),
+    })
 }
 
-/// The text after the edits of a fix.
-pub fn applied(text: &str, fix: &Fix) -> String {
-    crate::fix::apply(text, [fix]).0
-}
-
-/// The fix that undoes a fix of this text.
-pub fn inverse(text: &str, fix: &Fix) -> Fix {
-    let mut moved = 0_isize;
-    let edits = fix.edits.iter().map(|edit| {
-        let start = edit.span.start.saturating_add_signed(moved);
-        moved += edit.replacement.len().cast_signed() - (edit.span.end - edit.span.start).cast_signed();
-        Edit {
-            file: edit.file.clone(),
-            span: Span::new(start, start + edit.replacement.len()),
-            replacement: text[edit.span.start..edit.span.end].to_owned(),
-        }
-    });
-    Fix {
-        title: format!("undo: {}", fix.title),
-        applicability: fix.applicability,
-        edits: edits.collect(),
-    }
+fn comments(document: &Document) -> impl Iterator<Item = &str> {
+    let text = document.source().text();
+    document.comments().iter().map(|span| &text[span.start..span.end])
 }
 
 fn outline(source: &Source) -> Result<Document, String> {
@@ -154,7 +134,7 @@ fn outline(source: &Source) -> Result<Document, String> {
 }
 
 fn value(document: &Document) -> Result<Value, String> {
-    json(document.root())
+    to_json(document.root())
         .ok_or_else(|| "the text has a number that is none, so it cannot be changed from the graph".to_owned())
 }
 
@@ -163,29 +143,4 @@ fn stuck(title: &str) -> String {
         "cannot {title} without changing something else or losing a comment, because of the way in which it is written (an alias, a merge, or brackets); change the \
          text"
     )
-}
-
-/// The difference of two texts as one splice.
-fn fix(source: &Source, after: &str, title: String) -> Fix {
-    let before = source.text();
-    let start = common(before.bytes(), after.bytes());
-    let start = before.floor_char_boundary(start).min(after.floor_char_boundary(start));
-    let end = common(before[start..].bytes().rev(), after[start..].bytes().rev());
-    let mut end = before.len() - end;
-    while !before.is_char_boundary(end) || !after.is_char_boundary(after.len() - (before.len() - end)) {
-        end += 1;
-    }
-    Fix {
-        title,
-        applicability: Applicability::Safe,
-        edits: vec![Edit {
-            file: source.name().into(),
-            span: Span::new(start, end),
-            replacement: after[start..after.len() - (before.len() - end)].to_owned(),
-        }],
-    }
-}
-
-fn common(one: impl Iterator<Item = u8>, other: impl Iterator<Item = u8>) -> usize {
-    one.zip(other).take_while(|(one, other)| one == other).count()
 }

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use crate::loader::document::Node;
 use crate::loader::outline;
 use crate::source::{Source, Span};
-
-/// The keys that say what an agent is.
-pub(super) const KINDS: [&str; 7] = ["script", "model", "model_profile", "input", "ensemble", "acp", "tool"];
+use crate::vocabulary::CHOOSERS;
 
 /// An agent of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +54,10 @@ fn agent_of(agent: &Node) -> Option<SketchedAgent> {
     let all = list("depends_on").iter().chain(list("dependencies"));
     Some(SketchedAgent {
         name: name.text()?.clone(),
-        kind: KINDS.into_iter().find(|kind| agent.get(kind).is_some()),
+        kind: CHOOSERS
+            .map(|(key, _)| key)
+            .into_iter()
+            .find(|key| agent.get(key).is_some()),
         span: name.span,
         dependencies: all.filter_map(|one| dependency(one)).collect(),
     })

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use ensemble_schema::JsonSchema;
 use serde_json::Value;
 
 /// One input of a run.
@@ -12,7 +13,7 @@ pub struct Input {
     /// JSON Schema of the value.
     pub schema: Value,
     /// The schema, compiled when a value is compared with it for the first time: a batch compares thousands. `None`: it is no schema.
-    validator: Arc<OnceLock<Option<jsonschema::Validator>>>,
+    validator: Arc<OnceLock<Option<JsonSchema>>>,
 }
 
 impl PartialEq for Input {
@@ -66,15 +67,12 @@ impl Input {
     /// Why the value does not match the schema, one sentence for each error; empty: it matches.
     pub fn errors(&self, value: &Value) -> Vec<String> {
         // The loader has checked the schema before.
-        let compile = || jsonschema::validator_for(&self.schema).ok();
+        let compile = || JsonSchema::compile(&self.schema).ok();
         let Some(validator) = self.validator.get_or_init(compile) else {
             return Vec::new();
         };
-        validator
-            .iter_errors(value)
-            .take(MOST_ERRORS)
-            .map(|error| told(&error))
-            .collect()
+        let errors = validator.errors(value).take(MOST_ERRORS);
+        errors.map(|error| error.shortened(LONGEST)).collect()
     }
 }
 
@@ -82,19 +80,6 @@ impl Input {
 const MOST_ERRORS: usize = 5;
 /// The maximum number of characters of one error, because it may quote long values.
 const LONGEST: usize = 200;
-
-fn told(error: &jsonschema::ValidationError<'_>) -> String {
-    let path = error.instance_path().to_string();
-    let mut message = error.to_string();
-    if let Some((end, _)) = message.char_indices().nth(LONGEST) {
-        message.truncate(end);
-        message.push('…');
-    }
-    match path.as_str() {
-        "" => message,
-        path => format!("{path}: {message}"),
-    }
-}
 
 fn of_items(name: &str, items: Option<&Value>) -> String {
     let item = items.and_then(|items| items.get("type")).and_then(Value::as_str);

@@ -2,11 +2,12 @@
 //!
 //! These types contain no positions. Code that must refer to the text uses a [`Route`](crate::source::Route), which the
 //! `route` methods return. Each default is defined once, beside its field.
+//!
+//! Invariant: an `Ensemble` contains no positions, and every default is defined once, beside its field.
 
 mod acp;
 mod address;
 mod agent;
-mod compare;
 mod context_window;
 mod for_each;
 mod input;

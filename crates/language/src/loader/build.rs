@@ -8,16 +8,17 @@ use std::sync::Arc;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 
-use super::align::Style;
 use super::codes;
-use super::comments::Comments;
-use super::document::{Content, Document, Entry, MAX_BYTES, MAX_DEPTH, MAX_NODES, Node, Scalar, ScalarValue};
 use super::findings::Findings;
 use super::map::{Key, OpenMap, duplicate, key};
 use super::marks::{self, Marks};
-use super::{scalar, syntax};
+use super::syntax;
 use crate::diagnostic::Finding;
 use crate::source::{At, Source, Span};
+use crate::yaml::align::Style;
+use crate::yaml::comments::CommentFinder;
+use crate::yaml::document::{Content, Document, Entry, MAX_BYTES, MAX_DEPTH, MAX_NODES, Node, Scalar, ScalarValue};
+use crate::yaml::scalar;
 
 /// The parser finds anchors by name, which is expensive.
 const MAX_ANCHORS: usize = 10_000;
@@ -28,7 +29,7 @@ type Fatal = Box<Finding>;
 /// Builds the tree; `None` if the text is not YAML or exceeds a limit.
 pub(super) fn document(source: &Source, findings: &mut Findings) -> Option<Document> {
     match read(source, findings) {
-        Ok((root, allowances)) => Some(Document::new(source.clone(), root, allowances)),
+        Ok((root, comments)) => Some(Document::new(source.clone(), root, comments)),
         Err(fatal) => {
             findings.push(*fatal);
             None
@@ -80,7 +81,7 @@ struct Builder<'a> {
     /// The number of values so far, including those behind aliases.
     weight: u64,
     root: Option<Arc<Node>>,
-    comments: Comments,
+    comments: CommentFinder,
 }
 
 /// A list or map whose end has not been read.
@@ -109,7 +110,7 @@ impl<'a> Builder<'a> {
             anchors: HashMap::new(),
             weight: 0,
             root: None,
-            comments: Comments::of(text),
+            comments: CommentFinder::new(text),
         }
     }
 
@@ -179,7 +180,7 @@ impl<'a> Builder<'a> {
         } else {
             marks::scalar_span(self.text, span, style, anchor != 0 || tag.is_some())
         };
-        self.comments.pass(span);
+        self.comments.skip_scalar(span);
         let style = match style {
             ScalarStyle::Plain => Style::Plain,
             ScalarStyle::SingleQuoted => Style::Single,

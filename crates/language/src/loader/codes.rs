@@ -1,4 +1,4 @@
-//! The codes of all findings, each with a title of one line.
+//! The codes of all findings, each with a title of one line and the file of its explanation.
 //!
 //! Codes are stable: a code keeps its meaning, and the code of a removed rule is not used again.
 //! `E00x` are about YAML, `E01x` about keys and values, `E02x` and `E03x` about agents, edges and profiles,
@@ -12,6 +12,10 @@ macro_rules! codes {
 
         /// Every code with its title, in order.
         pub const ALL: &[(Code, &str)] = &[$(($name, $title)),*];
+
+        /// The explanation of every code, in Markdown.
+        pub(super) const EXPLANATIONS: &[(Code, &str)] =
+            &[$(($name, include_str!(concat!("explanations/", $code, ".md")))),*];
     };
 }
 

@@ -9,37 +9,9 @@ use std::sync::Arc;
 use super::codes;
 use super::document::{Content, Entry, MAX_NODES, Node};
 use super::findings::Findings;
-use super::words::Section;
 use crate::diagnostic::Finding;
 use crate::source::At;
-
-/// The keys that say what an agent runs, each with the agent's `type`.
-const CHOOSERS: [(&str, &str); 7] = [
-    ("script", "script"),
-    ("model_profile", "llm"),
-    ("model", "llm"),
-    ("input", "input"),
-    ("ensemble", "ensemble"),
-    ("acp", "acp"),
-    ("tool", "tool"),
-];
-
-/// The keys that only agents of these types have.
-const OF_SOME_KINDS: [(&str, &[&str]); 13] = [
-    ("for_each", &["script", "llm", "ensemble", "acp", "tool"]),
-    ("env", &["script"]),
-    ("prompt", &["llm", "ensemble", "acp"]),
-    ("system_prompt", &["llm", "acp"]),
-    ("permissions", &["acp"]),
-    ("attachments", &["llm"]),
-    ("inputs", &["ensemble"]),
-    ("arguments", &["tool"]),
-    ("tools", &["llm"]),
-    ("max_iterations", &["llm"]),
-    ("max_parallel_tools", &["llm"]),
-    ("context_window", &["llm"]),
-    ("sandbox", &["script"]),
-];
+use crate::vocabulary::{CHOOSERS, Section, chooses_type};
 
 /// The tree, with the defaults in every agent; `None` if that makes it too large.
 pub(super) fn spread(root: &Arc<Node>, findings: &mut Findings) -> Option<Arc<Node>> {
@@ -111,11 +83,11 @@ fn with_defaults(agent: &Arc<Node>, defaults: &[Entry]) -> Arc<Node> {
     let Content::Mapping(own) = &agent.content else {
         return agent.clone();
     };
-    let kind = kind(agent, defaults);
+    let agent_type = agent_type(agent, defaults);
     let mut entries = own.clone();
-    for default in defaults.iter().filter(|default| is_for(default, agent, kind)) {
+    for default in defaults.iter().filter(|default| is_for(default, agent, agent_type)) {
         let value = match &*default.key {
-            "conversation" => conversation_for(&default.value, kind),
+            "conversation" => conversation_for(&default.value, agent_type),
             _ => default.value.clone(),
         };
         match entries.iter_mut().find(|entry| same_key(&entry.key, &default.key)) {
@@ -169,48 +141,48 @@ fn same_key(one: &str, other: &str) -> bool {
     plain(one) == plain(other)
 }
 
-/// What the agent runs, by its own keys, or by the defaults if it has no such keys.
-fn kind<'k>(agent: &'k Node, defaults: &[Entry]) -> Option<&'k str> {
+/// Returns the word of what the agent runs, by its own keys, or by the defaults if it has no such keys.
+fn agent_type<'k>(agent: &'k Node, defaults: &[Entry]) -> Option<&'k str> {
     let own = CHOOSERS.iter().find(|(key, _)| agent.get(key).is_some());
-    let declared = || agent.get("type").and_then(Node::text).map(|kind| &**kind);
+    let declared = || agent.get("type").and_then(Node::text).map(|word| &**word);
     let default = || {
         let mut chosen = CHOOSERS
             .iter()
             .filter(|(key, _)| defaults.iter().any(|default| chooses(default, key)));
-        chosen.next().map(|(_, kind)| *kind)
+        chosen.next().map(|(_, chosen)| chosen.word())
     };
-    own.map(|(_, kind)| *kind).or_else(declared).or_else(default)
+    own.map(|(_, chosen)| chosen.word()).or_else(declared).or_else(default)
 }
 
-/// Whether the default says what an agent runs. Without a question, `input` only completes the `input` of agents.
+/// Returns whether the default says what an agent runs. Without a question, `input` only completes the `input` of agents.
 fn chooses(default: &Entry, key: &str) -> bool {
     let is_part =
         key == "input" && matches!(default.value.content, Content::Mapping(_)) && default.value.get("prompt").is_none();
     *default.key == *key && !is_part
 }
 
-/// Whether an agent of this kind takes the default.
-fn is_for(default: &Entry, agent: &Node, kind: Option<&str>) -> bool {
-    let key = &*default.key;
+/// Returns whether an agent of this type takes the default.
+fn is_for(default: &Entry, agent: &Node, agent_type: Option<&str>) -> bool {
     // Other keys are reported where `defaults` is read by itself; those that begin with `x-` are ignored.
-    if !Section::Defaults.keys().contains(&key) {
+    let Some(key) = Section::Defaults.find_key(&default.key) else {
+        return false;
+    };
+    if key.name == "type" {
+        return default.value.text().is_some_and(|word| agent_type == Some(&**word));
+    }
+    if !key.is_given_to(agent_type) {
         return false;
     }
-    if key == "type" {
-        return default.value.text().is_some_and(|word| kind == Some(&**word));
+    if !chooses_type(key.name) {
+        return true;
     }
-    if let Some((_, of)) = CHOOSERS.iter().find(|(chooser, _)| *chooser == key) {
-        // An agent runs one thing: its own, or that of the defaults.
-        let has_own = CHOOSERS.iter().any(|(chooser, _)| agent.get(chooser).is_some());
-        return kind == Some(*of)
-            && if has_own {
-                agent.get(key).is_some()
-            } else {
-                chooses(default, key)
-            };
+    // An agent runs one thing: its own, or that of the defaults.
+    let has_own = CHOOSERS.iter().any(|(chooser, _)| agent.get(chooser).is_some());
+    if has_own {
+        agent.get(key.name).is_some()
+    } else {
+        chooses(default, key.name)
     }
-    let of_others = |of: &[&str]| !kind.is_some_and(|kind| of.contains(&kind));
-    !OF_SOME_KINDS.iter().any(|(one, of)| *one == key && of_others(of))
 }
 
 /// The agent's own value, completed by the keys of the default where both are maps.
@@ -224,13 +196,10 @@ fn merged(own: &Arc<Node>, default: &Arc<Node>) -> Arc<Node> {
 }
 
 /// Without the keys of `conversation` that only agents of another kind have.
-fn conversation_for(conversation: &Arc<Node>, kind: Option<&str>) -> Arc<Node> {
+fn conversation_for(conversation: &Arc<Node>, agent_type: Option<&str>) -> Arc<Node> {
     let mut conversation = conversation.clone();
-    let of_kinds: [(&str, &[&str]); 2] = [("memory", &["llm", "acp"]), ("history", &["script"])];
-    for (key, of) in of_kinds {
-        if !kind.is_some_and(|kind| of.contains(&kind)) {
-            conversation = without(&conversation, key);
-        }
+    for key in Section::Conversation.keys().filter(|key| !key.is_given_to(agent_type)) {
+        conversation = without(&conversation, key.name);
     }
     conversation
 }

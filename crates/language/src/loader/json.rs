@@ -1,18 +1,20 @@
 //! Converts the tree to JSON, for free-form values.
 
-use serde_json::{Number, Value};
+use ensemble_schema::JsonSchema;
+use serde_json::Value;
 
 use super::codes;
-use super::document::{Content, Scalar, ScalarValue};
+use super::document::Content;
 use super::findings::Findings;
 use super::reader::Cursor;
 use crate::data::JsonMap;
 use crate::diagnostic::Finding;
+use crate::yaml::edit::scalar_to_json;
 
 /// Any value.
 pub(super) fn value(at: &Cursor<'_>, findings: &mut Findings) -> Option<Value> {
     match &at.node.content {
-        Content::Scalar(scalar) => match scalar_value(scalar) {
+        Content::Scalar(scalar) => match scalar_to_json(scalar) {
             Some(value) => Some(value),
             None => {
                 let message = format!("{} cannot be represented in JSON", scalar.text);
@@ -42,24 +44,13 @@ pub(super) fn map(at: &Cursor<'_>, findings: &mut Findings) -> Option<JsonMap> {
     sound.then_some(map)
 }
 
-fn scalar_value(scalar: &Scalar) -> Option<Value> {
-    Some(match scalar.value {
-        ScalarValue::Null => Value::Null,
-        ScalarValue::Bool(value) => Value::Bool(value),
-        ScalarValue::Int(value) => Value::from(value),
-        ScalarValue::Unsigned(value) => Value::from(value),
-        ScalarValue::Float(value) => Value::Number(Number::from_f64(value)?),
-        ScalarValue::Text => Value::from(&*scalar.text),
-    })
-}
-
 /// A JSON Schema.
 pub(super) fn schema(at: &Cursor<'_>, findings: &mut Findings) -> Option<Value> {
     let schema = value(at, findings)?;
-    match jsonschema::validator_for(&schema) {
+    match JsonSchema::compile(&schema) {
         Ok(_) => Some(schema),
         Err(error) => {
-            let message = format!("this is not a valid JSON Schema: {error}");
+            let message = format!("this is not a valid JSON Schema: {}", error.message);
             findings.push(Finding::error(codes::BAD_SCHEMA, at.value(), message));
             None
         }

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::align::Style;
 use super::codes;
 use super::document::{Content, Entry, Node, ScalarValue};
 use super::findings::Findings;
 use crate::diagnostic::Finding;
-use crate::fix::{Change, Mend};
 use crate::source::{At, Span};
+use crate::yaml::align::Style;
+use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// A map whose end has not been read.
 #[derive(Default)]
@@ -56,7 +56,7 @@ pub(super) fn duplicate(span: Span, first: Option<Span>, name: &str, whole: Opti
     findings.error(|| {
         let message = format!("duplicate key `{name}` in a map");
         let mut finding = Finding::error(codes::DUPLICATE_KEY, At::source(span), message).help("keep one of them");
-        finding.fix = whole.map(|whole| Mend::probable("remove the second one", Change::RemoveLines(whole)));
+        finding.fix = whole.map(|whole| RouteFix::not_safe("remove the second one", RouteEdit::RemoveLines(whole)));
         match first {
             Some(first) => finding.also(At::source(first), "first here"),
             None => finding,
@@ -90,11 +90,11 @@ pub(super) fn key(node: &Node, site: Span, findings: &mut Findings) -> Key {
         _ => {
             let message = format!("the key `{}` is not a string", scalar.text);
             let finding = Finding::error(codes::KEY_NOT_TEXT, At::source(site), message);
-            let quoted = Change::Yaml(finding.at.clone(), format!("'{}'", scalar.text));
+            let quoted = RouteEdit::WriteYaml(finding.at.clone(), format!("'{}'", scalar.text));
             findings.push(
                 finding
                     .help(format!("quote the value: '{}'", scalar.text))
-                    .mend(Mend::certain("quote the key", quoted)),
+                    .with_fix(RouteFix::safe("quote the key", quoted)),
             );
             Key::Faulty
         }

@@ -1,30 +1,33 @@
 //! Loads an [`Ensemble`] from a text, and reports all problems of the text at once.
 //!
-//! There are three steps: the parser's events become a tree in which every node has its position ([`document`]);
+//! There are three steps: the parser's events become a tree in which every node has its position ([`Document`]);
 //! hand-written readers read typed values from the tree; symbolic places become positions only when they are shown. The
 //! functions are pure: they receive a text and never read a file.
+//!
+//! Builds an `Ensemble` from text and reports all findings at once. `saphyr-parser` parses the YAML once, into a tree with positions;
+//! hand-written decoders (`loader/decode/`) convert the tree into typed values. `yaml_serde` (the maintained `serde_yaml`) is a second
+//! parser that only the tests use: both parsers must agree. It is not used in the program because it stops at the first error and gives no
+//! positions of valid values. The codes of all findings are in `loader/codes.rs`, and each code has an explanation in
+//! `loader/explanations/`. The JSON Schema for editors is a data file in `docs/schema/`; tests compare it with the keys and defaults of the
+//! loader.
+//!
+//! Invariant: the loader receives text and opens no file, and it stops reading a text whose tree would be too large.
 
-mod align;
 mod build;
 mod changes;
 pub mod codes;
-mod comments;
 mod decode;
 mod defaults;
-pub mod document;
-mod edits;
 pub mod explain;
+mod fields;
 mod findings;
 mod json;
 mod map;
 mod marks;
 mod reader;
 mod retyped;
-mod rewrite;
-mod scalar;
 pub mod schema;
 mod syntax;
-mod test_words;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -36,20 +39,19 @@ use crate::cases::TestFile;
 use crate::data::JsonMap;
 use crate::diagnostic::{Diagnostic, Finding, Related};
 use crate::ensemble::{Ensemble, Profile};
-use crate::fix::Fix;
 use crate::source::{At, Part, Route, Source, Span};
+use crate::yaml::edit::{Applicability, Fix, RouteEdit, RouteFix};
 
-pub use changes::{Changes, changes};
+pub use crate::yaml::document::{self, Document, MAX_BYTES};
+pub use crate::yaml::edit::to_json;
+pub use changes::{Changes, Side, changes, meaning};
 pub use decode::{Answers, Level, ReportFormat, Settings};
-pub use document::{Document, MAX_BYTES};
-pub(crate) use edits::{Found, Removed, find, is_flow, parts, removed};
 pub use findings::MAX_FINDINGS;
-pub use rewrite::flow;
-pub(crate) use rewrite::{block_header, end_of, json, rewrite as rewritten};
 
+use crate::vocabulary::Section;
 use document::Content;
 use findings::Findings;
-use words::{Section, meant_key};
+use words::meant_key;
 
 /// The label of the place that names another file.
 const NAMED: &str = "it is named here";
@@ -77,16 +79,6 @@ pub struct Configuration {
     pub settings: Settings,
     /// All findings, in the order in which they were found.
     pub findings: Vec<Finding>,
-}
-
-/// Whether the text without quotes is a text, and no number, boolean or null.
-pub(crate) fn is_text_without_quotes(text: &str) -> bool {
-    scalar::plain(text) == document::ScalarValue::Text
-}
-
-/// The text in quotes, as JSON and YAML write it.
-pub(crate) fn json_spelt(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
 }
 
 /// The result of loading another text: its value, or the findings.
@@ -202,12 +194,13 @@ impl LoadedCases {
 
     /// The value at this place, as it is written.
     pub fn value(&self, route: &Route) -> Option<serde_json::Value> {
-        rewrite::json(self.document.as_ref()?.get(route)?)
+        to_json(self.document.as_ref()?.get(route)?)
     }
 
     /// The edits that write this value at this place; `None` if that is not possible with certainty.
     pub fn rewritten(&self, route: &Route, value: &serde_json::Value) -> Option<Fix> {
-        rewrite::rewrite(&self.source, self.document.as_ref()?, route, value)
+        let edit = RouteEdit::Rewrite(route.clone(), value.clone());
+        RouteFix::new(Applicability::Safe, "write what happened", edit).resolve(&self.source, self.document.as_ref())
     }
 
     /// All findings with their positions, these among them, in the order of the text.
@@ -267,7 +260,7 @@ pub fn diagnostics(source: &Source, document: Option<&Document>, findings: &[Fin
     let mut diagnostics: Vec<_> = findings
         .iter()
         .map(|finding| Diagnostic {
-            fix: finding.fix.as_ref().and_then(|mend| edits::fix(source, document, mend)),
+            fix: finding.fix.as_ref().and_then(|fix| fix.resolve(source, document)),
             ..placed(finding, source, &span)
         })
         .collect();

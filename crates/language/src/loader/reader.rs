@@ -8,13 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::codes;
-use super::document::{Content, Entry, Node, ScalarValue};
+use super::document::{Content, Node, ScalarValue};
 use super::findings::Findings;
 use super::retyped;
-use super::words::{Section, is_extension, one_of, quoted, unknown_key};
+use super::words::{one_of, quoted};
 use crate::diagnostic::{Code, Finding, Near, nearest};
-use crate::fix::{Change, Mend};
+use crate::names;
 use crate::source::{At, Route, Step};
+use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// The longest time that can be set: about thirty years, which every clock can add to the current time.
 const MAX_SECONDS: f64 = 1e9;
@@ -27,7 +28,7 @@ pub(super) struct Cursor<'a> {
 }
 
 #[derive(Clone, Copy)]
-enum StepRef<'a> {
+pub(super) enum StepRef<'a> {
     Key(&'a Arc<str>),
     Index(usize),
 }
@@ -37,7 +38,7 @@ impl<'a> Cursor<'a> {
         Self { node, up: None }
     }
 
-    fn child(&'a self, node: &'a Node, step: StepRef<'a>) -> Self {
+    pub(super) fn child(&'a self, node: &'a Node, step: StepRef<'a>) -> Self {
         Self {
             node,
             up: Some((self, step)),
@@ -99,74 +100,11 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// A map with a fixed set of allowed keys.
-pub(super) struct Fields<'a> {
-    pub(super) at: &'a Cursor<'a>,
-    entries: &'a [Entry],
-}
-
-impl<'a> Fields<'a> {
-    /// Reads a map and reports keys that are not allowed; other values are reported.
-    pub(super) fn open(at: &'a Cursor<'a>, section: Section, findings: &mut Findings) -> Option<Self> {
-        let Content::Mapping(entries) = &at.node.content else {
-            wrong_type(at, &format!("a map ({})", section.title()), findings);
-            return None;
-        };
-        for entry in entries {
-            let ignored = section.has_extensions() && is_extension(&entry.key);
-            if !ignored && !section.keys().contains(&&*entry.key) {
-                findings.error(|| {
-                    let place = at.child(&entry.value, StepRef::Key(&entry.key)).key();
-                    unknown_key(&entry.key, section, place)
-                });
-            }
-        }
-        Some(Self { at, entries })
-    }
-
-    /// All keys, also unknown ones.
-    pub(super) fn keys(&self) -> impl Iterator<Item = &'a str> {
-        self.entries.iter().map(|entry| &*entry.key)
-    }
-
-    /// The value under `key`.
-    pub(super) fn get(&self, key: &str) -> Option<Cursor<'a>> {
-        let entry = self.entries.iter().find(|entry| *entry.key == *key)?;
-        Some(self.at.child(&entry.value, StepRef::Key(&entry.key)))
-    }
-
-    /// Reads the value under `key`, if it exists.
-    pub(super) fn read<T>(
-        &self,
-        key: &str,
-        findings: &mut Findings,
-        reader: impl FnOnce(&Cursor<'_>, &mut Findings) -> Option<T>,
-    ) -> Option<T> {
-        self.get(key).and_then(|at| reader(&at, findings))
-    }
-
-    /// Reads the value under `key`, which must exist.
-    pub(super) fn required<T>(
-        &self,
-        key: &str,
-        help: &str,
-        findings: &mut Findings,
-        reader: impl FnOnce(&Cursor<'_>, &mut Findings) -> Option<T>,
-    ) -> Option<T> {
-        let Some(at) = self.get(key) else {
-            let finding = Finding::error(codes::MISSING, self.at.value(), format!("`{key}` is missing"));
-            findings.push(finding.help(help));
-            return None;
-        };
-        reader(&at, findings)
-    }
-}
-
 /// Reports that another kind of value was expected.
 pub(super) fn wrong_type(at: &Cursor<'_>, expected: &str, findings: &mut Findings) {
     let message = format!("expected {expected}, found {}", found(at.node));
     let mut finding = Finding::error(codes::WRONG_TYPE, at.value(), message);
-    finding.fix = retyped::mend(at.node, &at.route(), expected);
+    finding.fix = retyped::find_fix(at.node, &at.route(), expected);
     findings.push(match &at.node.content {
         Content::Scalar(scalar) if scalar.value == ScalarValue::Null => {
             finding.help("write a value, or remove the key")
@@ -228,35 +166,19 @@ pub(super) fn empty(at: &Cursor<'_>, message: &str, findings: &mut Findings) {
 /// The name of an ensemble or an agent, or a `state_key`.
 pub(super) fn name(at: &Cursor<'_>, findings: &mut Findings) -> Option<Arc<str>> {
     let name = shared_text(at, findings)?;
-    if is_name(&name) {
+    if names::is_name(&name) {
         return Some(name);
     }
-    let finding = Finding::error(
-        codes::BAD_NAME,
-        at.value(),
-        format!("{} is not a valid name", quoted(&name)),
-    );
-    let finding = finding.help("a name must start with an ASCII letter or digit; the other characters must be ASCII letters, digits, `_`, `.` or `-`");
-    findings.push(match near_name(&name) {
+    let message = format!("{} is not a valid name", quoted(&name));
+    let finding = Finding::error(codes::BAD_NAME, at.value(), message).help(names::NAME_RULE);
+    findings.push(match names::find_near_name(&name) {
         Some(near) => {
-            let change = Change::Text(at.value(), near.clone());
-            finding.mend(Mend::probable(format!("write `{near}`"), change))
+            let change = RouteEdit::WriteText(at.value(), near.clone());
+            finding.with_fix(RouteFix::not_safe(format!("write `{near}`"), change))
         }
         None => finding,
     });
     None
-}
-
-/// The valid name with hyphens where this one has blanks; `None` if something else is wrong with it.
-fn near_name(name: &str) -> Option<String> {
-    let words: Vec<&str> = name.split_whitespace().collect();
-    let near = words.join("-");
-    (near != name && is_name(&near)).then_some(near)
-}
-
-fn is_name(name: &str) -> bool {
-    let is_inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
-    name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(is_inner)
 }
 
 /// `true` or `false`.
@@ -404,4 +326,54 @@ pub(super) fn with_guess(finding: Finding, guess: Option<Near<'_>>) -> Finding {
 /// Reports that `second` repeats `first`.
 pub(super) fn twice(code: Code, second: At, message: String, first: At, findings: &mut Findings) {
     findings.push(Finding::error(code, second, message).also(first, "first here"));
+}
+
+/// Reads a list. Returns `None` if one of its items is wrong.
+pub(super) fn list_of<T>(
+    at: &Cursor<'_>,
+    what: &str,
+    findings: &mut Findings,
+    mut reader: impl FnMut(&Cursor<'_>, &mut Findings) -> Option<T>,
+) -> Option<Vec<T>> {
+    let items = at.items(what, findings)?;
+    let read: Vec<Option<T>> = items.iter().map(|item| reader(item, findings)).collect();
+    read.into_iter().collect()
+}
+
+/// Reads a list with at least one item; `rule` is the message about an empty one.
+pub(super) fn filled_list_of<T>(
+    at: &Cursor<'_>,
+    what: &str,
+    rule: &str,
+    findings: &mut Findings,
+    reader: impl FnMut(&Cursor<'_>, &mut Findings) -> Option<T>,
+) -> Option<Vec<T>> {
+    let read = list_of(at, what, findings, reader)?;
+    if read.is_empty() {
+        empty(at, rule, findings);
+        return None;
+    }
+    Some(read)
+}
+
+/// Reads a map with any keys. Returns `None` if one of its values is wrong.
+pub(super) fn map_of<T>(
+    at: &Cursor<'_>,
+    what: &str,
+    findings: &mut Findings,
+    mut reader: impl FnMut(&Arc<str>, &Cursor<'_>, &mut Findings) -> Option<T>,
+) -> Option<Vec<(Arc<str>, T)>> {
+    let entries = at.entries(what, findings)?;
+    let read: Vec<_> = entries
+        .iter()
+        .map(|(key, entry)| Some(((*key).clone(), reader(key, entry, findings)?)))
+        .collect();
+    read.into_iter().collect()
+}
+
+/// Reads a list of strings that are not blank.
+pub(super) fn filled_texts(at: &Cursor<'_>, what: &str, findings: &mut Findings) -> Option<Vec<String>> {
+    list_of(at, what, findings, |item, findings| {
+        Some(filled_text(item, findings)?.to_string())
+    })
 }

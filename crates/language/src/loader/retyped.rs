@@ -1,12 +1,12 @@
 //! Fixes for values of the wrong type that can only be meant as another type.
 
 use super::document::{Content, Node, ScalarValue};
-use super::scalar;
-use crate::fix::{Change, Mend};
 use crate::source::{Route, Step};
+use crate::yaml::edit::{RouteEdit, RouteFix};
+use crate::yaml::scalar;
 
 /// The value as what was expected; `None` if it is not clear.
-pub(super) fn mend(node: &Node, route: &Route, expected: &str) -> Option<Mend> {
+pub(super) fn find_fix(node: &Node, route: &Route, expected: &str) -> Option<RouteFix> {
     let place = route.clone().value();
     let scalar = match &node.content {
         Content::Scalar(scalar) => scalar,
@@ -15,12 +15,12 @@ pub(super) fn mend(node: &Node, route: &Route, expected: &str) -> Option<Mend> {
     let (text, is_text) = (&*scalar.text, scalar.value == ScalarValue::Text);
     if scalar.value == ScalarValue::Null {
         let is_key = matches!(route.0.last(), Some(Step::Key(_)));
-        return is_key.then(|| Mend::probable("remove the key", Change::Remove(route.clone())));
+        return is_key.then(|| RouteFix::not_safe("remove the key", RouteEdit::Remove(route.clone())));
     }
     if !is_text && expected.contains("a string") {
-        return Some(Mend::certain(
+        return Some(RouteFix::safe(
             "quote the value",
-            Change::Yaml(place, format!("'{text}'")),
+            RouteEdit::WriteYaml(place, format!("'{text}'")),
         ));
     }
     if !is_text {
@@ -29,9 +29,9 @@ pub(super) fn mend(node: &Node, route: &Route, expected: &str) -> Option<Mend> {
     let bare = text.trim();
     if expected == "true or false" {
         let word = flag(bare)?;
-        return Some(Mend::certain(
+        return Some(RouteFix::safe(
             format!("write `{word}`"),
-            Change::Yaml(place, word.to_owned()),
+            RouteEdit::WriteYaml(place, word.to_owned()),
         ));
     }
     let is_number = matches!(
@@ -39,17 +39,21 @@ pub(super) fn mend(node: &Node, route: &Route, expected: &str) -> Option<Mend> {
         ScalarValue::Int(_) | ScalarValue::Unsigned(_) | ScalarValue::Float(_)
     );
     if is_number && (expected.contains("integer") || expected.contains("number")) {
-        return Some(Mend::certain("remove the quotes", Change::Yaml(place, bare.to_owned())));
+        return Some(RouteFix::safe(
+            "remove the quotes",
+            RouteEdit::WriteYaml(place, bare.to_owned()),
+        ));
     }
-    let is_name = bare.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && bare
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'));
+    let is_name = crate::names::is_name(bare);
     let is_list = ["a list of agent names", "a list of tool names", "a list of names"]
         .iter()
         .any(|list| expected.starts_with(list));
-    (is_list && is_name && scalar::plain(bare) == ScalarValue::Text)
-        .then(|| Mend::certain("write a list with one item", Change::Yaml(place, format!("[{bare}]"))))
+    (is_list && is_name && scalar::plain(bare) == ScalarValue::Text).then(|| {
+        RouteFix::safe(
+            "write a list with one item",
+            RouteEdit::WriteYaml(place, format!("[{bare}]")),
+        )
+    })
 }
 
 /// The Boolean that the word stands for in other languages, and in older YAML.

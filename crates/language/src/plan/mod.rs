@@ -5,6 +5,7 @@
 
 mod reading;
 mod sources;
+pub(crate) mod walks;
 
 use std::collections::HashMap;
 use std::fmt;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use minijinja::ErrorKind;
 
+use super::syntax::tags;
 use super::{MAX_BYTES, NO_OTHERS, PARSER_LIMIT, VARIABLES, too_deep};
 use crate::source::Span;
 
@@ -28,25 +29,11 @@ fn is_part_of(agent: &str, word: &str) -> bool {
 
 /// The first place inside `{{ … }}` or `{% … %}` where `word` occurs as a whole word.
 pub(super) fn find_in_tags(text: &str, word: &str) -> Option<Span> {
-    let mut at = 0;
-    while let Some(open) = text[at..].find("{{").into_iter().chain(text[at..].find("{%")).min() {
-        let start = at + open + 2;
-        let close = text[start..]
-            .find("}}")
-            .into_iter()
-            .chain(text[start..].find("%}"))
-            .min();
-        let end = close.map_or(text.len(), |close| start + close);
-        if let Some(found) = find_word(&text[start..end], word) {
-            let start = start + found;
-            return Some(Span {
-                start,
-                end: start + word.len(),
-            });
-        }
-        at = end;
-    }
-    None
+    tags(text).find_map(|tag| {
+        let inside = &text[tag.inside.start..tag.inside.end];
+        let start = tag.inside.start + find_word(inside, word)?;
+        Some(Span::new(start, start + word.len()))
+    })
 }
 
 fn find_word(text: &str, word: &str) -> Option<usize> {

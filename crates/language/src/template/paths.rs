@@ -1,5 +1,6 @@
 //! The paths that a template prints plainly: `{{ writer.title }}`, without a test and without a default.
 
+use super::syntax::{TagKind, tags};
 use crate::source::Span;
 
 /// `{{ a.b.c }}` or `{{ dependencies["a"].b }}`.
@@ -23,20 +24,10 @@ impl Path {
 
 /// The paths that the text prints plainly, in order.
 pub fn printed(text: &str) -> Vec<Path> {
-    let mut paths = Vec::new();
-    let mut at = 0;
-    while let Some(open) = text[at..].find("{{").map(|open| at + open + 2) {
-        // What a comment or a raw block holds is not printed; such templates are rare, and are not looked at further.
-        if text[at..open].contains("{#") || text[at..open].contains("raw %}") {
-            break;
-        }
-        let Some(close) = text[open..].find("}}").map(|close| open + close) else {
-            break;
-        };
-        paths.extend(path(text, open, close));
-        at = close + 2;
-    }
-    paths
+    let outputs = tags(text).filter(|tag| tag.kind == TagKind::Output && tag.is_closed);
+    outputs
+        .filter_map(|tag| path(text, tag.inside.start, tag.inside.end))
+        .collect()
 }
 
 /// The path between two places, if there is nothing else.

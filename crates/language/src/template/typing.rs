@@ -9,7 +9,7 @@ mod infer;
 mod names;
 mod operators;
 
-pub use self::filters::filter_names;
+pub use self::filters::filter_words;
 
 use std::collections::{HashMap, HashSet};
 

@@ -4,16 +4,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use ensemble_language::diagnostic::Diagnostic;
-use ensemble_language::fix::{Applicability, Fix};
 use ensemble_language::source::Span;
+use ensemble_language::yaml::edit::{Applicability, Edit, Fix, difference};
 use lsp_types::CodeActionParams;
 use serde_json::{Value, json};
 
 use super::capabilities::{Client, FIX_ALL};
 use super::documents::Document;
 use super::{Services, shown};
-use crate::analysis::findings::Place;
-use crate::analysis::fixes;
+use ensemble_ide::analysis::findings::Place;
+use ensemble_ide::analysis::fixes;
 
 /// The actions for a range of a text: a fix for each finding that has one, and one for all safe ones.
 pub(super) fn actions(
@@ -45,11 +45,11 @@ pub(super) fn actions(
         && found.iter().any(is_safe)
         && let Some(fixed) = fixes::all_safe(&document.path, document.text.text(), place)
     {
-        let (span, text) = fixes::difference(document.text.text(), &fixed);
+        let Edit { span, replacement } = difference(document.text.text(), &fixed);
         actions.push(json!({
             "title": "Fix everything that can be fixed safely (ensemble)",
             "kind": FIX_ALL,
-            "edit": edit(document, &[(span, text)]),
+            "edit": edit(document, &[(span, &replacement)]),
         }));
     }
     Some(actions)

@@ -13,8 +13,8 @@ use super::capabilities::Client;
 use super::documents::{Document, Newest};
 use super::outgoing::Sending;
 use super::{Services, address, shown};
-use crate::analysis::findings::Place;
 use crate::text::Text;
+use ensemble_ide::analysis::findings::Place;
 
 /// Hands texts to the thread.
 pub(super) struct Checking(Arc<Desk>);

@@ -11,7 +11,6 @@ mod answering;
 mod capabilities;
 mod checking;
 mod documents;
-mod files;
 mod incoming;
 mod offered;
 mod outgoing;
@@ -28,9 +27,8 @@ use ensemble_runs::project::Project;
 use lsp_server::Message;
 
 use self::outgoing::Outgoing;
-pub use self::requests::{is_shared, tests_of};
 use self::session::Session;
-use crate::analysis::findings::Checks;
+use ensemble_ide::analysis::findings::Checks;
 
 /// What the server is handed in.
 #[derive(Debug, Clone)]

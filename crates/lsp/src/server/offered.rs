@@ -4,8 +4,8 @@ use lsp_types::{
     CompletionItem, CompletionItemKind, CompletionTextEdit, Documentation, MarkupContent, MarkupKind, TextEdit,
 };
 
-use crate::analysis::complete::{Completion, Kind};
 use crate::text::Text;
+use ensemble_ide::analysis::complete::{Completion, Kind};
 
 /// A completion, shown at its place in the list.
 pub(super) fn item(completion: &Completion, rank: usize, text: &Text) -> CompletionItem {

@@ -4,10 +4,16 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ensemble_language::cases::is_test_file;
+use ensemble_ide::analysis::files::{self, is_shared_script, list_tests_of};
+use ensemble_ide::analysis::findings::{Kind, Place};
+use ensemble_ide::analysis::names::Named;
+use ensemble_ide::analysis::rename::{self, Renamed};
+use ensemble_ide::analysis::symbols::Symbol;
+use ensemble_ide::analysis::{View, complete, hover, names, symbols, tested_by};
 use ensemble_language::ensemble::Ensemble;
 use ensemble_language::loader::load;
 use ensemble_language::source::{Source, Span};
+use ensemble_language::yaml::edit::Edit;
 use lsp_server::{ErrorCode, Request};
 use lsp_types::notification::ShowMessage;
 use lsp_types::request::{self, Request as _};
@@ -23,12 +29,7 @@ use serde_json::{Map, Value, json};
 use super::capabilities::{Client, GRAPH};
 use super::documents::Document;
 use super::outgoing::Sending;
-use super::{Services, actions, address, files, offered};
-use crate::analysis::findings::{Kind, Place};
-use crate::analysis::names::Named;
-use crate::analysis::rename::{self, Edit, Renamed};
-use crate::analysis::symbols::Symbol;
-use crate::analysis::{View, complete, hover, names, symbols, tested_by};
+use super::{Services, actions, address, offered};
 use crate::text::Text;
 
 /// Why a request has no result.
@@ -38,9 +39,6 @@ type Answer = Result<Value, Refusal>;
 
 /// The open texts, by their addresses.
 type Documents = HashMap<String, Arc<Document>>;
-
-/// The most files of a folder in which the name of a script is looked for.
-const MOST_FILES: usize = 500;
 
 /// What is remembered between requests.
 pub(super) struct Asked<'s> {
@@ -127,7 +125,7 @@ impl<'s> Asked<'s> {
     fn tested(&mut self, path: &Path, documents: &Documents) -> Option<Arc<Ensemble>> {
         match documents.values().find(|document| document.path == *path) {
             Some(document) => self.good(document),
-            None => load(&files::read(path).ok()?).ensemble.map(Arc::new),
+            None => load(&files::read_file(path).ok()?).ensemble.map(Arc::new),
         }
     }
 
@@ -207,7 +205,8 @@ impl<'s> Asked<'s> {
             return Ok(Value::Null);
         };
         let root = self.services.project.folder.clone();
-        let is_shared = |script: &Path| is_shared(script, &document.path) || is_open(&root.join(script), documents);
+        let is_shared =
+            |script: &Path| is_shared_script(script, &document.path) || is_open(&root.join(script), documents);
         let offset = document.text.offset(at.position);
         let renamed = match self.view(document, documents) {
             Some(view) => {
@@ -248,7 +247,7 @@ impl<'s> Asked<'s> {
 
     fn workspace_edit(&self, document: &Document, renamed: &Renamed) -> Value {
         let edits = |text: &Text, edits: &[Edit]| -> Value {
-            let edit = |edit: &Edit| json!({"range": text.range(edit.span), "newText": edit.text});
+            let edit = |edit: &Edit| json!({"range": text.range(edit.span), "newText": edit.replacement});
             edits.iter().map(edit).collect()
         };
         let mut changes = Map::new();
@@ -298,7 +297,7 @@ impl<'s> Asked<'s> {
             Some(document) => Source::new("", document.text.text().clone()),
             None => {
                 let path = address::path_of(&uri, &self.services.project.folder);
-                files::read(&path).map_err(|error| Refusal(ErrorCode::RequestFailed, error.to_string()))?
+                files::read_file(&path).map_err(|error| Refusal(ErrorCode::RequestFailed, error.to_string()))?
             }
         };
         let Some(ensemble) = load(&source).ensemble else {
@@ -341,35 +340,9 @@ fn read<T: DeserializeOwned>(params: Value) -> Result<T, Refusal> {
     serde_json::from_value(params).map_err(why)
 }
 
-/// Whether another ensemble of the folder names the script.
-pub fn is_shared(script: &Path, ensemble: &Path) -> bool {
-    let (Some(folder), Some(name)) = (ensemble.parent(), script.file_name().and_then(|name| name.to_str())) else {
-        return true;
-    };
-    let mut others = files::yaml_in(folder, MOST_FILES).into_iter();
-    others.any(|path| path != ensemble && files::read(&path).is_ok_and(|source| source.text().contains(name)))
-}
-
-/// The test files beside an ensemble that test it, with their texts on disk.
-pub fn tests_of(ensemble: &Path) -> Vec<(PathBuf, String)> {
-    let beside = ensemble.parent().map(|folder| files::yaml_in(folder, MOST_FILES));
-    let name = |path: &Path| {
-        path.file_name()
-            .is_some_and(|name| is_test_file(&name.to_string_lossy()))
-    };
-    let tests = beside.unwrap_or_default().into_iter().filter(|path| name(path));
-    let texts = tests.filter_map(|path| {
-        let text = files::read(&path).ok()?.text().to_string();
-        Some((path, text))
-    });
-    texts
-        .filter(|(path, text)| tested_by(text, path).as_deref() == Some(ensemble))
-        .collect()
-}
-
-/// Likewise, with the text in the editor of those that are open.
+/// Returns the test files of an ensemble with their texts; an open file has the text of the editor.
 fn tests_in_editor(ensemble: &Path, documents: &Documents) -> Vec<(PathBuf, String)> {
-    let mut tests = tests_of(ensemble);
+    let mut tests = list_tests_of(ensemble);
     for (path, text) in &mut tests {
         if let Some(document) = documents.values().find(|document| document.path == *path) {
             *text = document.text.text().to_string();

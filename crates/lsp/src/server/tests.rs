@@ -16,7 +16,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{End, Services, serve};
-use crate::analysis::findings::Checks;
+use ensemble_ide::analysis::findings::Checks;
 
 const CONFIGURATION: &str = "file:///nowhere/.ensemble/config.yaml";
 

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ensemble_core::conversation::Event;
+use ensemble_core::operator::OperatorRequest;
+use ensemble_core::request::{AddressError, AnswerSource, RequestAddress, RequestAnswer, RequestDigest};
 use ensemble_core::store::RunId;
 use ensemble_language::data::Context;
 use ensemble_runs::{EnsembleRef, RunError, RunEventKind, RunOptions};
@@ -17,14 +19,12 @@ use tokio::time::Instant;
 
 use super::{CLIENT, Call, Refusal, Reply, Session};
 use crate::catalog::Entry;
-use crate::people::{Wanted, Way, decision};
+use crate::people::{RequestForm, Way, decision};
 use crate::progress::Progress;
 use crate::tools::Arguments;
 
 /// How long a run may take to ask again what it asked before it was resumed.
 const ASKS_AGAIN: Duration = Duration::from_secs(20);
-/// How often it is looked at whether somebody else has answered.
-const PAUSE: Duration = Duration::from_millis(50);
 
 impl Session {
     /// Runs an ensemble.
@@ -120,8 +120,8 @@ impl Session {
                     }
                     continue;
                 }
-                RunEventKind::Asked(asked) => Wanted::Answer(asked),
-                RunEventKind::PermissionRequested(call) => Wanted::Permission(call),
+                RunEventKind::QuestionAsked(asked) => RequestForm(OperatorRequest::Question(asked)),
+                RunEventKind::PermissionRequested(call) => RequestForm(OperatorRequest::Permission(call)),
                 RunEventKind::Live(_) => continue,
             };
             if !self.is_open(id, &wanted) {
@@ -143,16 +143,16 @@ impl Session {
         self.state(id).await
     }
 
-    pub(super) fn is_open(&self, id: &RunId, wanted: &Wanted) -> bool {
-        let key = wanted.key();
-        Wanted::all(self.service(), id).iter().any(|open| open.key() == key)
+    pub(super) fn is_open(&self, id: &RunId, wanted: &RequestForm) -> bool {
+        let open = self.service().open_requests(id);
+        open.iter().any(|open| open.request().digest.as_str() == wanted.key())
     }
 
     /// Asks a person: whether the run goes on. A question that somebody else answers is withdrawn.
     pub(super) async fn ask(
         &self,
         id: &RunId,
-        wanted: &Wanted,
+        wanted: &RequestForm,
         context: &RequestContext<RoleServer>,
     ) -> Result<bool, Refusal> {
         let Ok(form) = wanted.form() else { return Ok(false) };
@@ -163,11 +163,7 @@ impl Session {
             .await;
         let Ok(asked) = asked else { return Ok(false) };
         let number = asked.id.clone();
-        let answered_elsewhere = async {
-            while self.is_open(id, wanted) {
-                tokio::time::sleep(PAUSE).await;
-            }
-        };
+        let answered_elsewhere = self.service().wait_until_decided(id, &wanted.0.request().digest);
         let (why, goes_on) = tokio::select! {
             biased;
             response = asked.await_response() => {
@@ -187,9 +183,12 @@ impl Session {
     /// Ends the call with the questions, which the client repeats with their answers.
     pub(super) fn ask_by_repetition(&self, id: &RunId) -> Reply {
         let mut requests = std::collections::BTreeMap::new();
-        for wanted in Wanted::all(self.service(), id) {
+        for wanted in self.service().open_requests(id).into_iter().map(RequestForm) {
             if let Ok(form) = wanted.form() {
-                requests.insert(wanted.key(), InputRequest::Elicitation(ElicitRequest::new(form)));
+                requests.insert(
+                    wanted.key().to_owned(),
+                    InputRequest::Elicitation(ElicitRequest::new(form)),
+                );
             }
         }
         // A client can name each run of the folder anyway, so the state need not be signed.
@@ -206,7 +205,7 @@ impl Session {
         let id = self.run(state).await?;
         let from = self.go_on(&id, true).await?;
         for (key, response) in responses {
-            let Some(wanted) = self.asked(&id, |open| open.key() == key).await else {
+            let Some(wanted) = self.wait_for_request(&id, &key).await else {
                 continue;
             };
             let said: ElicitResult = serde_json::from_value(response).map_err(|error| error.to_string())?;
@@ -217,59 +216,40 @@ impl Session {
         self.owned(id, from, self.services.wait, context).await
     }
 
-    /// Something that the run asks; waits until it asks, as long as it goes on.
-    pub(super) async fn asked(&self, id: &RunId, is_meant: impl Fn(&Wanted) -> bool) -> Option<Wanted> {
-        let begun = Instant::now();
-        loop {
-            let open = Wanted::all(self.service(), id);
-            let is_idle = open.is_empty();
-            if let Some(found) = open.into_iter().find(&is_meant) {
-                return Some(found);
-            }
-            let is_driven = self.service().summary(id).await.ok()?.process.is_some();
-            if !is_driven || !is_idle || begun.elapsed() > ASKS_AGAIN {
-                return None;
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
+    /// Waits until the run asks what was shown with this digest, as long as the run continues.
+    async fn wait_for_request(&self, id: &RunId, digest: &str) -> Option<RequestForm> {
+        let is_shown = |open: &OperatorRequest| open.request().digest.as_str() == digest;
+        let asked = self.service().wait_for_request(id, is_shown);
+        tokio::time::timeout(ASKS_AGAIN, asked).await.ok()?.map(RequestForm)
     }
 
     /// `answer_run`.
     pub(super) async fn answer(&self, mut arguments: Arguments, context: &RequestContext<RoleServer>) -> Reply {
         let id = self.run(&arguments.required("run")?).await?;
         let answer = arguments.required("answer")?;
-        let (agent, call) = (arguments.text("agent")?, arguments.text("call")?);
+        let address: RequestAddress = match arguments.required("address")?.parse() {
+            Ok(address) => address,
+            Err(error) => return Err(Refusal::Told(AddressError::to_string(&error))),
+        };
+        let digest = RequestDigest::new(arguments.required("digest")?);
         let wait = self.wait(&mut arguments)?;
         arguments.end()?;
-        let from = self.go_on(&id, true).await?;
-        let is_meant = |open: &Wanted| {
-            let (asking, own) = match open {
-                Wanted::Answer(asked) => (&asked.agent, None),
-                Wanted::Permission(requested) => (&requested.agent, Some(&*requested.call)),
-            };
-            agent.as_deref().is_none_or(|agent| agent == &**asking)
-                && call.as_deref().is_none_or(|call| own == Some(call))
+        let pending = self.service().pending(&id).await?;
+        let is_permission = pending
+            .iter()
+            .any(|request| request.address == address && request.is_permission());
+        let answer = match is_permission {
+            false => RequestAnswer::Text(answer),
+            true => match decision(&answer) {
+                Some(decision) => RequestAnswer::Permission(decision),
+                None => return Err(Refusal::Told(format!("`{answer}` is none of once, always, deny"))),
+            },
         };
-        let Some(wanted) = self.asked(&id, is_meant).await else {
-            return Err(Refusal::Told(format!(
-                "run {id} asks nothing of the kind; run_status tells what it asks"
-            )));
-        };
-        let open = Wanted::all(self.service(), &id);
-        if agent.is_none() && call.is_none() && open.len() > 1 {
-            return Err(Refusal::Told(
-                "the run asks several things; name the `agent` or the `call`, which run_status tells".to_owned(),
-            ));
-        }
-        match &wanted {
-            Wanted::Answer(asked) => self.service().answer(&id, &asked.agent, &answer).await?,
-            Wanted::Permission(requested) => {
-                let Some(decision) = decision(&answer) else {
-                    return Err(Refusal::Told(format!("`{answer}` is none of once, always, deny")));
-                };
-                self.service().permit(&id, &requested.call, decision).await?;
-            }
-        }
+        let from = self.service().summary(&id).await?.records;
+        let shown = (&address, &digest);
+        self.service()
+            .answer(&id, shown, answer, AnswerSource::Mcp, RunOptions::default())
+            .await?;
         self.attend(&id, from, wait, context).await
     }
 

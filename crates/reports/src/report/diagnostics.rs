@@ -11,8 +11,8 @@ use annotate_snippets::{Annotation, AnnotationKind, Level, Renderer, Snippet};
 use super::door::all_ours;
 use super::form::{CheckedFile, Form, Totals, listed, whole};
 use ensemble_language::diagnostic::{Code, Diagnostic, Related, Severity};
-use ensemble_language::fix::{Applicability, Fix};
 use ensemble_language::source::{Source, Span};
+use ensemble_language::yaml::edit::{Applicability, Fix};
 
 /// The largest part of the text, in bytes, from which lines are shown together. Places further apart are shown
 /// separately.
@@ -273,7 +273,7 @@ fn region(source: &Source, span: Span) -> Region<'_> {
 fn fix_item<'a>(diagnostic: &'a Diagnostic, fix: &'a Fix) -> Option<FixItem<'a>> {
     let edits = fix.edits.iter().map(|edit| {
         Some(EditItem {
-            region: region(text_of(diagnostic, &edit.file)?, edit.span),
+            region: region(text_of(diagnostic, &fix.file)?, edit.span),
             replacement: &edit.replacement,
         })
     });

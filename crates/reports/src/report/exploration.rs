@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::count;
-use ensemble_core::explore::{
+use ensemble_explore::{
     AgentSummary, Assumed, Coverage, End, ExecutionResult, Exploration, ExploredExecution, STEPS_FROM_ONE_STATE,
     StepReport, Stopped,
 };

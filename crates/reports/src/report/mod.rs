@@ -1,6 +1,13 @@
 //! Reports of runs and findings. Only this module formats them.
 //!
 //! **Invariant:** a reporter receives an event after it was committed, and changes nothing.
+//!
+//! A run as text for people, as JSON and as events; findings as text, as JSON, and in the formats of CI (`report/github.rs`,
+//! `report/sarif.rs`, `report/junit.rs`, all of them implementations of the trait in `report/form.rs`); graphs (`report/graph/`): one
+//! picture is computed, and each format writes it; SVG also needs coordinates, which `report/graph/layout/` computes; a story
+//! (`report/story/`) on a terminal, as JSON, as Markdown and as a page. `--output events` uses the encoder of `core::records`, so it prints
+//! the lines of the journal. Everything that is printed passes one writer, `report/door/`: it spells out what would steer a terminal, and
+//! lets pass only styles that carry the number of this process, which only `report/door/ink.rs` writes.
 
 mod console;
 mod context_window;
@@ -22,7 +29,6 @@ mod sarif;
 mod stood_in;
 pub mod story;
 pub mod tested;
-mod unified;
 mod values;
 mod wrap;
 mod xml;
@@ -38,5 +44,4 @@ pub use github::Github;
 pub use human::{Human, Verbosity};
 pub use junit::Junit;
 pub use sarif::{Rule, Sarif};
-pub use unified::unified;
 pub use wrap::{LineWidth, hanging};

@@ -10,8 +10,8 @@ use super::diagnostics::{fix_title, text_of};
 use super::form::{CheckedFile, Form, Totals, listed};
 use super::place::uri;
 use ensemble_language::diagnostic::{Code, Diagnostic, Severity};
-use ensemble_language::fix::Fix;
 use ensemble_language::source::{Source, Span};
+use ensemble_language::yaml::edit::Fix;
 
 /// The description of a code.
 #[derive(Debug, Clone, Copy)]
@@ -112,21 +112,18 @@ fn result(diagnostic: &Diagnostic, rules: &[Rule], folder: &Path) -> Value {
 
 /// A fix; `None` if one of its texts is not known.
 fn change(diagnostic: &Diagnostic, fix: &Fix, folder: &Path) -> Option<Value> {
-    let mut files: Vec<(&str, Vec<Value>)> = Vec::new();
-    for edit in &fix.edits {
-        let replacement = json!({
-            "deletedRegion": region(text_of(diagnostic, &edit.file)?, edit.span),
+    let source = text_of(diagnostic, &fix.file)?;
+    let replacements = fix.edits.iter().map(|edit| {
+        json!({
+            "deletedRegion": region(source, edit.span),
             "insertedContent": {"text": edit.replacement},
-        });
-        match files.iter_mut().find(|(file, _)| *file == &*edit.file) {
-            Some((_, replacements)) => replacements.push(replacement),
-            None => files.push((&edit.file, vec![replacement])),
-        }
-    }
-    let changes = files.into_iter().map(
-        |(file, replacements)| json!({"artifactLocation": {"uri": uri(file, folder)}, "replacements": replacements}),
-    );
-    Some(json!({"description": {"text": fix_title(fix)}, "artifactChanges": changes.collect::<Vec<_>>()}))
+        })
+    });
+    let change = json!({
+        "artifactLocation": {"uri": uri(&fix.file, folder)},
+        "replacements": replacements.collect::<Vec<_>>(),
+    });
+    Some(json!({"description": {"text": fix_title(fix)}, "artifactChanges": [change]}))
 }
 
 fn region(source: &Source, span: Span) -> Value {

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use ensemble_core::conversation::{ConversationState, Event, OpenExecution, Record};
 use ensemble_core::store::RunId;
 use ensemble_history::{Driver, RunHistory};
-use ensemble_language::data::Question;
+use ensemble_core::request::PendingRequest;
 use ensemble_language::plan::Plan;
 use ensemble_remote::protocol::{Brief, InnerLines, StartRun, lines};
 use restate_sdk::prelude::*;
@@ -121,12 +121,13 @@ impl<'a> Log<'a> {
         self.ctx.set(&key, Json(vec![child]));
     }
 
-    /// The agent that asks, the number of its execution, and the question.
-    pub(super) fn first_question(&self) -> Option<(Arc<str>, u32, Question)> {
+    /// The agent whose execution waits, the number of the execution, and its first request.
+    pub(super) fn first_question(&self) -> Option<(Arc<str>, u32, PendingRequest)> {
         let mut slots = self.state.open_turn()?.slots.iter();
         slots.find_map(|slot| match &slot.progress {
-            OpenExecution::Waiting(question) => {
-                Some((slot.start.agent.clone(), slot.start.execution, question.clone()))
+            OpenExecution::Waiting(requests) => {
+                let first = requests.first()?.clone();
+                Some((slot.start.agent.clone(), slot.start.execution, first))
             }
             _ => None,
         })

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use ensemble_core::conversation::{Event, RunResumed};
-use ensemble_language::data::Question;
+use ensemble_core::request::PendingRequest;
 use ensemble_remote::protocol::{Answer, Decided};
-use ensemble_runs::recorded::again;
+use ensemble_runs::recorded::agents_to_rerun;
 use restate_sdk::context::{DurableFuture, DurableFuturesUnordered};
 use restate_sdk::prelude::*;
 
@@ -24,8 +24,8 @@ const STOPPED_AFTER: Duration = LOOKED_AT_EVERY.saturating_add(Duration::from_se
 /// When somebody resumed the run; `None`: nobody did in time.
 type Resumed<'a> = Pin<Box<dyn DurableFuture<Output = Option<DateTime<Utc>>> + Send + 'a>>;
 
-/// A question: the agent, the number of its execution, and what is asked.
-type Asked = (Arc<str>, u32, Question);
+/// A request: the agent whose execution waits, the number of the execution, and the request.
+type Asked = (Arc<str>, u32, PendingRequest);
 
 impl Drive<'_> {
     /// Waits for the answer to the first open question, and goes on with it. `false`: the run was cancelled.
@@ -44,20 +44,23 @@ impl Drive<'_> {
     }
 
     /// Goes on with the answer to this question of an execution.
-    pub(super) fn answered(&mut self, (agent, execution, question): Asked, answer: Answer) {
+    pub(super) fn answered(&mut self, (agent, execution, request): Asked, answer: Answer) {
         self.log.advance(answer.at);
-        if let Some(child) = self.asking(&agent, execution) {
+        if request.digest != answer.digest {
+            // The answer is for another request, so it is not used: the agent asks again.
+        } else if let Some(child) = self.asking(&agent, execution) {
             // Whoever asked inside goes on with it. What else waits inside keeps waiting.
             let ended = self.inner.entry(agent).or_default();
             ended.retain(|ended| ended.name != child);
             self.answered.insert(child, answer);
         } else {
-            match (question.permission, answer.decision) {
+            match (request.question.permission, answer.decision) {
                 (Some(wanted), Some(decision)) => {
                     let decided = Decided {
                         tool: wanted.tool,
                         arguments: wanted.arguments,
                         decision,
+                        digest: request.digest,
                     };
                     self.decided.insert(agent, decided);
                 }
@@ -68,8 +71,7 @@ impl Drive<'_> {
         }
         self.log.commit([Event::RunResumed(RunResumed {
             program: env!("CARGO_PKG_VERSION").to_owned(),
-            again: Vec::new(),
-            trace: None,
+            ..RunResumed::default()
         })]);
     }
 
@@ -103,8 +105,8 @@ impl Drive<'_> {
     pub(super) fn resumed(&self) -> Event {
         Event::RunResumed(RunResumed {
             program: env!("CARGO_PKG_VERSION").to_owned(),
-            again: again(&self.prepared, self.log.state()),
-            trace: None,
+            again: agents_to_rerun(&self.prepared, self.log.state()),
+            ..RunResumed::default()
         })
     }
 

@@ -169,7 +169,7 @@ impl Cluster {
     /// Waits until a node takes requests.
     async fn node_is_ready(&self, at: usize) {
         let begun = Instant::now();
-        let client = ensemble_agents::model::http_client().expect("a client");
+        let client = ensemble_models::http_client().expect("a client");
         let health = format!("http://127.0.0.1:{}/restate/health", INGRESSES[at]);
         while !client
             .get(&health)

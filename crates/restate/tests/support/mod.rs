@@ -188,7 +188,7 @@ fn worker(folder: &Path, port: u16) -> Child {
 /// Tells the engine where the workers are, as soon as the engine is ready.
 async fn register(admin: &str) {
     let begun = Instant::now();
-    let client = ensemble_agents::model::http_client().expect("a client");
+    let client = ensemble_models::http_client().expect("a client");
     loop {
         let sent = client
             .post(format!("{admin}/deployments"))

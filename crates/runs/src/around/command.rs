@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use ensemble_agents::agent::script::{Places, Resolved, Unavailable, is_on_path};
-use ensemble_agents::regular;
+use ensemble_scripts::regular_files;
 
 /// The programs whose first argument is a script.
 const INTERPRETERS: [&str; 12] = [
@@ -55,7 +55,7 @@ pub(super) fn can_be_started(resolved: Resolved, places: &Places) -> Result<Reso
         return Ok(resolved);
     }
     let mut start = [0; 256];
-    let read = regular::open(&invocation.program).and_then(|mut file| file.read(&mut start));
+    let read = regular_files::open(&invocation.program).and_then(|mut file| file.read(&mut start));
     let Ok(length) = read else {
         // It may be run and not read.
         return Ok(resolved);

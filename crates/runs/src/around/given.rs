@@ -7,6 +7,7 @@ use ensemble_language::diagnostic::{Finding, did_you_mean};
 use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, Input};
 use ensemble_language::loader::codes;
 use ensemble_language::source::{At, Route};
+use ensemble_language::template::has_marks;
 use serde_json::Value;
 
 /// The inputs that are not declared, missing, or do not match their schema; each execution of the agent then fails.
@@ -74,7 +75,7 @@ fn off_schema(input: &Input, value: &Value, at: At, ensemble: &str) -> Option<Fi
 
 fn is_literal(value: &Value) -> bool {
     match value {
-        Value::String(text) => !["{{", "{%", "{#"].iter().any(|sign| text.contains(sign)),
+        Value::String(text) => !has_marks(text),
         Value::Array(items) => items.iter().all(is_literal),
         Value::Object(map) => JsonMap::values(map).all(is_literal),
         Value::Null | Value::Bool(_) | Value::Number(_) => true,

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use ensemble_agents::regular::{LARGEST_SCRIPT, read_text};
-use ensemble_agents::sandbox::{self, Examined};
 use ensemble_language::source::Source;
+use ensemble_scripts::regular_files::{LARGEST_SCRIPT, read_text};
+use ensemble_scripts::{self, Examined};
 
 use super::MOST;
 
@@ -46,7 +46,7 @@ impl Known {
         match read_text(path, LARGEST_SCRIPT) {
             Ok(text) => Self {
                 examined: match text.len() <= LARGEST {
-                    true => sandbox::examine(name, &text),
+                    true => ensemble_scripts::examine(name, &text),
                     false => Examined::default(),
                 },
                 source: Ok(Source::new(name, text)),

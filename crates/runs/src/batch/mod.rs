@@ -10,19 +10,20 @@ mod entry;
 mod row;
 mod table;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
 use ensemble_core::conversation::CompletionReason;
 use ensemble_core::store::{RunId, StoreError};
 use ensemble_language::data::digest;
-use ensemble_language::ensemble::AgentKind;
+use serde_json::json;
 
+use crate::definitions::{DefinitionOptions, read_definitions};
 use crate::error::RunError;
 use crate::files::BatchFiles;
 use crate::given::overrides;
-use crate::prepare::{Prepared, profiles};
+use crate::prepare::Prepared;
 use crate::runs::Runs;
 
 pub use drive::{Driving, Ended, Engine, GivenToRun, Stop};
@@ -201,35 +202,20 @@ pub struct Decides<'a> {
     pub answers: String,
 }
 
-/// A text that is the same if all runs of two batches have the same ensemble, models and answers.
+/// Returns a text that is the same if all runs of two batches have the same ensemble, answers and definitions.
 fn of_all(runs: &Runs, prepared: &Prepared, decides: &Decides<'_>) -> Result<String, RunError> {
-    let ensemble = prepared.plan.ensemble();
-    let overrides = overrides(decides.models)?;
-    let profiles = profiles(ensemble, &prepared.folder, overrides, runs.project())?;
-    let mut parts = vec![prepared.source.text().to_string(), decides.answers.clone()];
-    for agent in &ensemble.agents {
-        let AgentKind::Llm(llm) = &agent.kind else { continue };
-        // A model that cannot be found is an error when the first run is made ready.
-        let chain = profiles
-            .resolve(&llm.model)
-            .map_or_else(|_| Vec::new(), |resolved| resolved.chain);
-        for link in chain {
-            let profile = &link.profile;
-            parts.push(format!(
-                "{}/{} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
-                profile.provider,
-                profile.model,
-                profile.base_url,
-                profile.system_prompt,
-                profile.temperature,
-                profile.top_p,
-                profile.max_tokens,
-                profile.seed,
-                profile.options,
-                profile.simulated,
-            ));
-        }
-    }
+    let none = BTreeMap::new();
+    let options = DefinitionOptions {
+        overrides: &overrides(decides.models)?,
+        stubs: &none,
+        responders: &none,
+    };
+    let definitions = read_definitions(prepared, options, runs.project());
+    let parts = [
+        prepared.source.text().to_string(),
+        decides.answers.clone(),
+        json!(definitions).to_string(),
+    ];
     let digests: Vec<String> = parts.iter().map(|part| digest(part)).collect();
     Ok(digests.join(" "))
 }

@@ -4,6 +4,11 @@
 //! the journal has happened, and what has been reported stands in the journal. A line is written in one piece with its
 //! sequence number and a checksum; a line that a crash has torn can only be the last one, and is dropped with a warning
 //! when the journal is read.
+//!
+//! Runs in files. It contains the writer (`files/write.rs`), the reader (`files/read.rs`), the folder of runs (`files/store.rs`) with its
+//! locks (`files/lock.rs`), large fields (`files/blobs.rs`), and a reader that follows a journal while another process writes it
+//! (`files/follow.rs`) and needs no lock. All of them open files relative to an open folder, without links (`files/folder.rs`). For tests,
+//! the process can kill itself at a chosen append (`files/fault.rs`) and record what it does to the disk (`files/effects.rs`, testing.md).
 
 mod batch;
 mod blobs;

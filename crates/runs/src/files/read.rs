@@ -28,7 +28,6 @@ pub struct Records<R> {
     count: u64,
     length: u64,
     torn: bool,
-    format: u32,
     ended: bool,
 }
 
@@ -106,17 +105,13 @@ impl<R: BufRead> Records<R> {
             count: 0,
             length: 0,
             torn: false,
-            format: FORMAT,
             ended: false,
         }
     }
 
-    /// The end of the whole records so far, with the journal's format once the first record has been read.
+    /// The end of the whole records so far.
     pub fn end(&self) -> LogEnd {
-        LogEnd {
-            position: self.length,
-            format: self.format,
-        }
+        LogEnd { position: self.length }
     }
 
     /// The next record; `None` at the end.
@@ -130,7 +125,7 @@ impl<R: BufRead> Records<R> {
         match self.check() {
             Ok(record) => {
                 if self.count == 0 {
-                    self.format = check_format(&self.path, &record)?;
+                    check_format(&self.path, &record)?;
                 }
                 self.count += 1;
                 self.length += length;
@@ -201,10 +196,10 @@ impl<R: BufRead + Send> RunReader for Records<R> {
     }
 }
 
-/// The format that the first record names.
-fn check_format(path: &Path, first: &Record) -> Result<u32, ReadError> {
+/// Checks the format that the first record names.
+fn check_format(path: &Path, first: &Record) -> Result<(), ReadError> {
     match &first.event {
-        Event::RunStarted(started) if started.format <= FORMAT => Ok(started.format),
+        Event::RunStarted(started) if started.format == FORMAT => Ok(()),
         Event::RunStarted(started) => Err(ReadError::Format {
             place: path.display().to_string(),
             format: started.format,

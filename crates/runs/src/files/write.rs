@@ -12,7 +12,7 @@ use super::fault::{FaultPoint, are_injected, crash, of_this_append};
 use super::folder::Place;
 use super::sink::{Sink, Watched};
 use ensemble_core::conversation::{Event, Record};
-use ensemble_core::log::{CommitError, FORMAT, Logged, RunLog, SyncPoint};
+use ensemble_core::log::{CommitError, Logged, RunLog, SyncPoint};
 use ensemble_core::records::{LargeFields, encode_beside};
 use ensemble_core::store::{Durability, LogEnd};
 
@@ -33,8 +33,8 @@ pub struct JournalWriter {
     length: u64,
     dirty: bool,
     durability: Durability,
-    /// Where large fields go; `None` in a journal of a format that does not know them.
-    blobs: Option<Blobs>,
+    /// The files for large fields.
+    blobs: Blobs,
     buffer: Vec<u8>,
     /// The process kills itself after the next sync.
     doomed: bool,
@@ -59,7 +59,7 @@ impl JournalWriter {
         if durability != Durability::None {
             place.sync()?;
         }
-        Self::new(place, file, 0, FORMAT, durability)
+        Self::new(place, file, 0, durability)
     }
 
     /// Goes on with the journal in the folder, whose whole records end at `end`; anything after them is cut off.
@@ -71,10 +71,10 @@ impl JournalWriter {
             file.sync()?;
             place.sync()?;
         }
-        Self::new(place, file, end.position, end.format, durability)
+        Self::new(place, file, end.position, durability)
     }
 
-    fn new(place: &Place, file: Sink, length: u64, format: u32, durability: Durability) -> io::Result<Self> {
+    fn new(place: &Place, file: Sink, length: u64, durability: Durability) -> io::Result<Self> {
         let blobs = Blobs::in_folder(place.clone());
         let blobs = if durability == Durability::None {
             blobs.unsynced()
@@ -88,7 +88,7 @@ impl JournalWriter {
             length,
             dirty: false,
             durability,
-            blobs: (format >= 2).then_some(blobs),
+            blobs,
             buffer: Vec::with_capacity(4096),
             doomed: false,
         })
@@ -156,8 +156,8 @@ impl JournalWriter {
 
     /// Adds the lines of the record to the buffer.
     fn encode(&mut self, record: &Record) -> Result<(), CommitError> {
-        let large = self.blobs.as_ref().map(|blobs| blobs as &dyn LargeFields);
-        let encoded = encode_beside(record, &mut self.buffer, large);
+        let large: &dyn LargeFields = &self.blobs;
+        let encoded = encode_beside(record, &mut self.buffer, Some(large));
         encoded.map_err(|error| self.failed(error))
     }
 

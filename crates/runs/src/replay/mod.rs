@@ -1,4 +1,6 @@
 //! Replay: a record answers every execution, every turn is decided again, and the first difference ends it.
+//!
+//! Invariant: a replay of an unchanged ensemble makes the recorded decisions.
 
 mod compare;
 mod record;
@@ -13,6 +15,7 @@ use ensemble_core::executor::{Clock, Executor};
 use ensemble_core::log::{CommitError, Divergence};
 use ensemble_core::reporter::{Reporter, Silent};
 use ensemble_core::resolver::{Readiness, readiness};
+use ensemble_core::runner::BoxFuture;
 use ensemble_core::runner::Runner;
 use ensemble_core::secrets::Secrets;
 use ensemble_core::store::{RunReader, StoredRun};
@@ -30,7 +33,7 @@ use record::Recordings;
 use recorded::{RecordedRunner, Recording};
 
 pub use record::Progress;
-pub use saved::saved_records;
+pub use saved::SavedRecords;
 
 /// A record of a run, in whatever form.
 pub enum RunRecord {
@@ -60,7 +63,7 @@ pub struct ReplayOptions {
 }
 
 /// A record that was decided again.
-pub struct Replayed {
+pub struct ReplayResult {
     /// What came of it.
     pub outcome: ReplayOutcome,
     /// Decisions that were the same.
@@ -83,7 +86,7 @@ pub enum ReplayOutcome {
     Diverged(Box<Divergence>),
 }
 
-impl Replayed {
+impl ReplayResult {
     /// Why agents that ran in the record do not run now.
     pub fn why_not(&self) -> Vec<(String, Reason)> {
         let ReplayOutcome::Diverged(divergence) = &self.outcome else {
@@ -136,40 +139,46 @@ impl Runs {
     ///
     /// # Errors
     /// The record cannot be read, or the ensemble or a live agent cannot run.
-    pub async fn replay(&self, record: RunRecord, mut options: ReplayOptions) -> Result<Replayed, RunError> {
-        let (mut recordings, prepared) = self.opened(record, &mut options).await?;
-        let mut reporters = std::mem::take(&mut options.run.reporters);
-        let keeps_history = options.keeps_history || !options.live.is_empty() || prepared.plan.reads_history();
-        let mut runners = recorded_runners(&prepared, &recordings.recording);
-        let mut live = None;
-        if !options.live.is_empty() {
-            let models = options.run.models.clone();
-            let made = self.making(prepared.clone(), options.run, &models).make()?;
-            go_live(&mut runners, &made, &options.live)?;
-            live = Some(made);
-        }
-        let mut state = ConversationState::new(prepared.plan.clone());
-        if !keeps_history {
-            state = state.lean();
-        }
-        let mut silent = Silent;
-        let mut all = All(&mut reporters);
-        let reporter: &mut (dyn Reporter + Send) = if all.0.is_empty() { &mut silent } else { &mut all };
-        let interruptions = options.interruptions.unwrap_or_else(|| unbounded_channel().1);
-        let deciding = Deciding {
-            host: self.host(),
-            runners: &runners,
-            reporter,
-        };
-        let (outcome, compared) = deciding.again(&mut state, &mut recordings, interruptions).await?;
-        if let Some(made) = live {
-            made.agents.servers.close().await;
-            made.agents.programs.close().await;
-        }
-        Ok(Replayed {
-            outcome,
-            compared,
-            state,
+    pub fn replay<'f>(
+        &'f self,
+        record: RunRecord,
+        mut options: ReplayOptions,
+    ) -> BoxFuture<'f, Result<ReplayResult, RunError>> {
+        Box::pin(async move {
+            let (mut recordings, prepared) = self.opened(record, &mut options).await?;
+            let mut reporters = std::mem::take(&mut options.run.reporters);
+            let keeps_history = options.keeps_history || !options.live.is_empty() || prepared.plan.reads_history();
+            let mut runners = recorded_runners(&prepared, &recordings.recording);
+            let mut live = None;
+            if !options.live.is_empty() {
+                let models = options.run.models.clone();
+                let made = self.making(prepared.clone(), options.run, &models).make()?;
+                go_live(&mut runners, &made, &options.live)?;
+                live = Some(made);
+            }
+            let mut state = ConversationState::new(prepared.plan.clone());
+            if !keeps_history {
+                state = state.lean();
+            }
+            let mut silent = Silent;
+            let mut all = All(&mut reporters);
+            let reporter: &mut (dyn Reporter + Send) = if all.0.is_empty() { &mut silent } else { &mut all };
+            let interruptions = options.interruptions.unwrap_or_else(|| unbounded_channel().1);
+            let deciding = Deciding {
+                host: self.host(),
+                runners: &runners,
+                reporter,
+            };
+            let (outcome, compared) = deciding.again(&mut state, &mut recordings, interruptions).await?;
+            if let Some(made) = live {
+                made.agents.servers.close().await;
+                made.agents.programs.close().await;
+            }
+            Ok(ReplayResult {
+                outcome,
+                compared,
+                state,
+            })
         })
     }
 
@@ -206,13 +215,13 @@ impl Runs {
                 (recordings, prepared)
             }
             RunRecord::Result(path) => {
-                let (recordings, name) = saved::saved_result(&path)?;
-                let prepared = match (edited, name) {
+                let saved = SavedRecords::read(&path)?;
+                let prepared = match (edited, saved.ensemble.clone()) {
                     (Some(prepared), _) => prepared,
                     (None, Some(name)) => prepare(&self.file(&name)?, project)?,
                     (None, None) => return Err(RunError::NoEnsemble),
                 };
-                (recordings, prepared)
+                (Recordings::from_saved(saved).await?, prepared)
             }
         };
         if !by_own_text {

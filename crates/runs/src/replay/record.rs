@@ -2,21 +2,20 @@
 //!
 //! A journal is read turn by turn while the replay goes on, so its length costs no memory.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use ensemble_core::conversation::{
-    CompletionReason, Event, Exchanges, ExecutionEnd, ExecutionFinished, Interruption, MessageAdded, PartEnded, Record,
-    RunStarted, TurnStarted,
+    CompletionReason, Event, Exchanges, Interruption, MessageAdded, PartEnded, Record, RunStarted, TurnStarted,
 };
-use ensemble_core::runner::{BoxFuture, Observation};
-use ensemble_core::store::{ReadError, RunReader};
-use ensemble_core::thread::Iteration;
-use ensemble_language::data::{JsonMap, Usage};
+use ensemble_core::runner::{AttemptResult, BoxFuture};
+use ensemble_core::store::{LogEnd, ReadError, RunReader};
+use ensemble_language::data::Usage;
 use ensemble_language::ensemble::Ensemble;
 
 use super::compare::{RecordedDecision, RecordedDecisions};
 use super::recorded::{Recorded, RecordedTurn, Recording};
+use super::saved::SavedRecords;
 use crate::carried::carry_over;
 use crate::error::RunError;
 use crate::inputs::Given;
@@ -30,36 +29,10 @@ pub(crate) struct Recordings {
     pub(crate) started: RunStarted,
     /// What the executions of the turn under way came to.
     pub(crate) recording: Recording,
-    turns: Box<dyn Turns>,
-}
-
-/// The turns of a record, in order.
-pub(crate) trait Turns: Send {
-    /// The next turn with what its executions came to, or the end of the conversation.
-    fn next(&mut self) -> BoxFuture<'_, Result<(RecordedDecision, RecordedTurn), ReadError>>;
-
-    /// What was said after that end.
-    fn message(&mut self) -> Option<MessageAdded>;
-
-    /// Records at the beginning that are not decided again; then what is known of the turn that they leave open.
-    fn given<'a>(
-        &'a mut self,
-        _each: &'a mut (dyn FnMut(&Record) + Send),
-    ) -> BoxFuture<'a, Result<RecordedTurn, ReadError>> {
-        Box::pin(std::future::ready(Ok(RecordedTurn::default())))
-    }
+    turns: LoggedTurns,
 }
 
 impl Recordings {
-    /// A record of those turns.
-    pub(crate) fn new(started: RunStarted, turns: Box<dyn Turns>) -> Self {
-        Self {
-            started,
-            recording: Recording::default(),
-            turns,
-        }
-    }
-
     /// What the log says. With `for_models` also what models and agents said to each other.
     pub(crate) async fn of_log(
         mut reader: Box<dyn RunReader>,
@@ -76,12 +49,27 @@ impl Recordings {
             given: given.unwrap_or_default(),
             pending: None,
             reason: None,
+            is_log: true,
             is_cut: true,
             cut_by: None,
+            partial: BTreeSet::new(),
             for_models,
             progress,
         };
-        Ok(Self::new(*started, Box::new(turns)))
+        Ok(Self {
+            started: *started,
+            recording: Recording::default(),
+            turns,
+        })
+    }
+
+    /// Reads the records of a saved result.
+    pub(crate) async fn from_saved(saved: SavedRecords) -> Result<Self, RunError> {
+        let mut recordings = Self::of_log(Box::new(RecordsReader(saved.records.into_iter())), false, None).await?;
+        recordings.turns.is_log = false;
+        recordings.turns.is_cut = false;
+        recordings.turns.partial = saved.partial_turns;
+        Ok(recordings)
     }
 
     /// Gives the run the inputs that the ensemble declares, which may be others than it was started with.
@@ -94,68 +82,41 @@ impl Recordings {
 
     /// Hands over the records that are not decided again.
     pub(crate) async fn given(&mut self, mut each: impl FnMut(&Record) + Send) -> Result<(), RunError> {
-        let open = self.turns.given(&mut each).await?;
+        let open = self.turns.read_given(&mut each).await?;
         self.recording.set(open);
         Ok(())
     }
 
     /// What was said after the end that has been reached.
     pub(crate) fn message(&mut self) -> Option<MessageAdded> {
-        self.turns.message()
+        self.turns.take_message()
     }
 }
 
 impl RecordedDecisions for Recordings {
     fn next_decision(&mut self) -> BoxFuture<'_, Result<RecordedDecision, ReadError>> {
         Box::pin(async move {
-            let (decision, turn) = self.turns.next().await?;
+            let (decision, turn) = self.turns.next_turn().await?;
             self.recording.set(turn);
             Ok(decision)
         })
     }
 }
 
-/// The turns of a conversation up to one of its ends.
-pub(crate) struct Leg {
-    /// The turns.
-    pub(crate) turns: VecDeque<(RecordedDecision, RecordedTurn)>,
-    /// The end that follows.
-    pub(crate) end: RecordedDecision,
-    /// What was said after that end.
-    pub(crate) message: Option<MessageAdded>,
-}
+/// Reads records that are in memory.
+struct RecordsReader(std::vec::IntoIter<Record>);
 
-/// Turns that are all there.
-pub(crate) struct TurnsInMemory {
-    /// The leg under way is the first.
-    legs: VecDeque<Leg>,
-}
-
-impl TurnsInMemory {
-    /// A conversation of these legs, of which there is at least one.
-    pub(crate) fn new(legs: Vec<Leg>) -> Self {
-        Self { legs: legs.into() }
-    }
-}
-
-impl Turns for TurnsInMemory {
-    fn next(&mut self) -> BoxFuture<'_, Result<(RecordedDecision, RecordedTurn), ReadError>> {
-        let unknown = RecordedDecision::Ended {
-            reason: None,
-            is_cut: true,
-        };
-        let next = match self.legs.front_mut() {
-            Some(leg) => leg
-                .turns
-                .pop_front()
-                .unwrap_or_else(|| (leg.end.clone(), RecordedTurn::default())),
-            None => (unknown, RecordedTurn::default()),
-        };
-        Box::pin(std::future::ready(Ok(next)))
+impl RunReader for RecordsReader {
+    fn next(&mut self) -> BoxFuture<'_, Result<Option<Record>, ReadError>> {
+        Box::pin(std::future::ready(Ok(self.0.next())))
     }
 
-    fn message(&mut self) -> Option<MessageAdded> {
-        self.legs.pop_front()?.message
+    fn end(&self) -> LogEnd {
+        LogEnd::NEW
+    }
+
+    fn is_torn(&self) -> bool {
+        false
     }
 }
 
@@ -168,36 +129,28 @@ struct LoggedTurns {
     pending: Option<Event>,
     /// Why the conversation ended, as far as was read.
     reason: Option<CompletionReason>,
+    /// Whether a missing end means that the log was cut. A saved result may not contain a reason that is known here.
+    is_log: bool,
     is_cut: bool,
     cut_by: Option<Interruption>,
+    /// Turns of which only the executions that had ended are known.
+    partial: BTreeSet<u32>,
     for_models: bool,
     progress: Option<Box<Progress>>,
 }
 
-impl Turns for LoggedTurns {
-    fn next(&mut self) -> BoxFuture<'_, Result<(RecordedDecision, RecordedTurn), ReadError>> {
-        Box::pin(self.next_turn())
-    }
-
-    fn message(&mut self) -> Option<MessageAdded> {
+impl LoggedTurns {
+    /// Takes the message after the end that has been reached.
+    fn take_message(&mut self) -> Option<MessageAdded> {
         match self.pending.take() {
             Some(Event::MessageAdded(message)) => {
-                (self.reason, self.is_cut) = (None, true);
+                (self.reason, self.is_cut) = (None, self.is_log);
                 Some(message)
             }
             _ => None,
         }
     }
 
-    fn given<'a>(
-        &'a mut self,
-        each: &'a mut (dyn FnMut(&Record) + Send),
-    ) -> BoxFuture<'a, Result<RecordedTurn, ReadError>> {
-        Box::pin(self.read_given(each))
-    }
-}
-
-impl LoggedTurns {
     async fn next_turn(&mut self) -> Result<(RecordedDecision, RecordedTurn), ReadError> {
         if self.pending.is_none() {
             self.rest_of_turn().await?;
@@ -215,11 +168,11 @@ impl LoggedTurns {
         let Some(Event::TurnStarted(started)) = self.pending.take() else {
             unreachable!("it has just been looked at");
         };
-        (self.reason, self.is_cut, self.cut_by) = (None, true, None);
+        (self.reason, self.is_cut, self.cut_by) = (None, self.is_log, None);
         let decision = RecordedDecision::Turn {
             turn: started.turn,
             agents: agents_of(&started),
-            is_partial: false,
+            is_partial: self.partial.contains(&started.turn),
         };
         Ok((decision, self.rest_of_turn().await?))
     }
@@ -286,15 +239,26 @@ impl LoggedTurns {
                     let agent = finished.agent.clone();
                     let recorded = exchanges.get_mut(&agent).map(|all| all.take(None));
                     finished.exchange.splice(..0, recorded.unwrap_or_default());
-                    let observation = Observation {
+                    let recorded = match self.for_models {
+                        true => AttemptResult::from_record(finished),
+                        false => AttemptResult::from_record(finished).without_exchange(),
+                    };
+                    let observation = AttemptResult {
                         parts: parts.remove(&agent).unwrap_or_default(),
-                        ..observation(finished, before, self.for_models)
+                        usage: Usage::sum(before, recorded.usage),
+                        ..recorded
                     };
                     let ended = Recorded::Ended(observation);
                     executions.insert(agent, ended);
                 }
                 Event::InputRequested(asked) => {
-                    executions.insert(asked.agent, Recorded::Asked(asked.question));
+                    let request = asked.pending_request();
+                    match executions.get_mut(&asked.agent) {
+                        Some(Recorded::Asked(requests)) => requests.push(request),
+                        _ => {
+                            executions.insert(asked.agent, Recorded::Asked(vec![request]));
+                        }
+                    }
                 }
                 Event::Interrupted(cause) => self.cut_by = Some(cause),
                 Event::RunEnded(ended) => {
@@ -320,30 +284,4 @@ impl LoggedTurns {
 
 fn agents_of(turn: &TurnStarted) -> BTreeSet<Arc<str>> {
     turn.starts.iter().map(|start| start.agent.clone()).collect()
-}
-
-fn observation(finished: ExecutionFinished, before: Option<Usage>, for_models: bool) -> Observation {
-    let output = |output: Arc<serde_json::Value>| match Arc::unwrap_or_clone(output) {
-        serde_json::Value::Object(output) => output,
-        _ => JsonMap::new(),
-    };
-    Observation {
-        result: match finished.end {
-            ExecutionEnd::Failed(failure) => Err(failure),
-            ExecutionEnd::Succeeded(said) => Ok(output(said)),
-        },
-        usage: Usage::sum(before, finished.usage),
-        exchange: match for_models {
-            true => finished.exchange,
-            // The result says why the model stopped.
-            false => finished
-                .exchange
-                .last()
-                .and_then(Iteration::stop_reason)
-                .map(Iteration::stopped_for)
-                .into_iter()
-                .collect(),
-        },
-        parts: Vec::new(),
-    }
 }

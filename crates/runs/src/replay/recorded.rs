@@ -4,16 +4,16 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use ensemble_core::conversation::{Canceller, Interruption};
-use ensemble_core::runner::{BoxFuture, Execution, Observation, Observed, Runner};
-use ensemble_language::data::Question;
+use ensemble_core::request::PendingRequest;
+use ensemble_core::runner::{AttemptOutcome, AttemptResult, BoxFuture, Execution, Runner};
 
 /// What a record says of one execution.
 #[derive(Debug, Clone)]
 pub(crate) enum Recorded {
     /// It ended so.
-    Ended(Observation),
-    /// Its question was never answered.
-    Asked(Question),
+    Ended(AttemptResult),
+    /// Its requests were never answered.
+    Asked(Vec<PendingRequest>),
 }
 
 /// What a record says of the executions of one turn.
@@ -39,13 +39,13 @@ impl Recording {
     }
 
     /// What the agent came to in this turn; a recording gives it once.
-    fn take(&self, agent: &str) -> Observed {
+    fn take(&self, agent: &str) -> AttemptOutcome {
         let mut turn = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match turn.executions.remove(agent) {
-            Some(Recorded::Ended(observation)) => Observed::Recorded(observation),
-            Some(Recorded::Asked(question)) => Observed::NeedsInput(question),
+            Some(Recorded::Ended(observation)) => AttemptOutcome::Recorded(observation),
+            Some(Recorded::Asked(requests)) => AttemptOutcome::NeedsInput(requests),
             // Executions that were under way when the record was cut have no end in it.
-            None => Observed::Interrupted(
+            None => AttemptOutcome::Interrupted(
                 turn.cut_by
                     .clone()
                     .unwrap_or(Interruption::Cancelled { by: Canceller::Signal }),
@@ -55,7 +55,7 @@ impl Recording {
 }
 
 impl Runner for RecordedRunner {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
+    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
         Box::pin(std::future::ready(self.0.take(&execution.agent_name)))
     }
 }

@@ -9,19 +9,16 @@ use indexmap::IndexMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use ensemble_agents::regular;
 use ensemble_core::conversation::{
     Canceller, CompletionReason, Event, ExecutionEnd, ExecutionFinished, Interruption, LaterMessage, Record, RunEnded,
     RunStarted, Start, TurnFinished, TurnStarted,
 };
 use ensemble_core::log::FORMAT;
-use ensemble_core::runner::Observation;
+use ensemble_core::request::RequestOrigin;
 use ensemble_core::thread::{Iteration, StopReason};
-use ensemble_language::data::{Context, Failure, FailureKind, JsonMap, Usage};
+use ensemble_language::data::{Context, Failure, FailureKind, JsonMap, Usage, output_from_value, parse_object};
+use ensemble_scripts::regular_files;
 
-use super::compare::RecordedDecision;
-use super::record::{Leg, Recordings, TurnsInMemory};
-use super::recorded::{Recorded, RecordedTurn};
 use crate::error::RunError;
 
 #[derive(Deserialize)]
@@ -61,197 +58,179 @@ struct Entry {
     timestamp: Value,
 }
 
-/// Reads the saved result in `path`; also the name of its ensemble, if it says.
-pub(crate) fn saved_result(path: &Path) -> Result<(Recordings, Option<String>), RunError> {
-    let saved = read(path)?;
-    let name = saved.ensemble.clone();
-    Ok((recordings(saved), name))
+/// The records that a saved result stands for.
+pub struct SavedRecords {
+    /// The records that such a run would have left, as far as the result contains them.
+    pub records: Vec<Record>,
+    /// The name of the ensemble, if the result contains one.
+    pub ensemble: Option<String>,
+    /// The context with which the run ended, if the result contains one.
+    pub context: Option<Context>,
+    /// Turns of which only the executions that had ended are known.
+    pub(crate) partial_turns: BTreeSet<u32>,
 }
 
-/// Reads the saved result in `path` as the records that such a run would have left; also the context with which it
-/// ended, if it says.
-///
-/// # Errors
-/// The file cannot be read, or holds no result.
-pub fn saved_records(path: &Path) -> Result<(Vec<Record>, Option<Context>), RunError> {
-    let mut saved = read(path)?;
-    let context = saved.final_state.take();
-    Ok((records(saved), context))
+impl SavedRecords {
+    /// Reads the saved result in `path`.
+    ///
+    /// # Errors
+    /// The file cannot be read, or contains no result.
+    pub fn read(path: &Path) -> Result<Self, RunError> {
+        let unreadable = |reason: String| RunError::Unreadable {
+            path: path.to_owned(),
+            reason,
+        };
+        let text = regular_files::read(path, LARGEST).map_err(|error| unreadable(error.to_string()))?;
+        Self::parse(&text).map_err(|error| {
+            unreadable(format!(
+                "it is neither a journal nor a saved result with a `conversation_history`: {error}"
+            ))
+        })
+    }
+
+    /// Parses a saved result.
+    ///
+    /// # Errors
+    /// The text is no JSON of a result.
+    pub fn parse(text: &[u8]) -> Result<Self, serde_json::Error> {
+        serde_json::from_slice(text).map(convert)
+    }
 }
 
 /// The largest saved result that is read, in bytes: 1 GiB.
 const LARGEST: u64 = 1 << 30;
 
-fn read(path: &Path) -> Result<Saved, RunError> {
-    let unreadable = |reason: String| RunError::Unreadable {
-        path: path.to_owned(),
-        reason,
-    };
-    let text = regular::read(path, LARGEST).map_err(|error| unreadable(error.to_string()))?;
-    serde_json::from_slice(&text).map_err(|error| {
-        unreadable(format!(
-            "it is neither a journal nor a saved result with a `conversation_history`: {error}"
-        ))
-    })
-}
-
-/// The records that such a run would have left, as far as a result tells.
-fn records(mut saved: Saved) -> Vec<Record> {
-    let entries = std::mem::take(&mut saved.conversation_history);
-    let ended = saved
-        .completion_reason
-        .as_deref()
-        .and_then(reason)
-        .map(|reason| RunEnded {
-            completion_reason: reason,
-            detail: saved.detail.take(),
-            failed: None,
-            condition: None,
-            not_run: Vec::new(),
-            warnings: Vec::new(),
-        });
-    let begun = entries.iter().find_map(Entry::timestamp).unwrap_or_default();
-    let mut messages = saved.messages.iter().skip(1).cloned().collect::<VecDeque<_>>();
-    let mut events = vec![(begun, Event::RunStarted(Box::new(run_started(saved))))];
-    let mut executions = HashMap::new();
-    let mut entries = entries.into_iter().peekable();
-    while let Some(turn) = entries.peek().map(|entry| entry.turn_number) {
-        let of_turn = std::iter::from_fn(|| entries.next_if(|entry| entry.turn_number == turn)).collect();
-        let earlier = std::iter::from_fn(|| messages.pop_front_if(|message| message.after_turn < turn));
-        events.extend(said(&events, earlier.collect()));
-        turn_events(turn, of_turn, &mut executions, &mut events);
-    }
-    events.extend(said(&events, messages.into()));
-    let latest = events.last().map_or(begun, |(at, _)| *at);
-    events.extend(ended.map(|ended| (latest, Event::RunEnded(ended))));
-    let record = |(seq, (at, event))| Record { seq, at, event };
-    (0..).zip(events).map(record).collect()
-}
-
-/// The events of these messages, after those events.
-fn said(events: &[(DateTime<Utc>, Event)], messages: Vec<LaterMessage>) -> Vec<(DateTime<Utc>, Event)> {
-    let latest = events.last().map(|(at, _)| *at).unwrap_or_default();
-    let said = messages.into_iter();
-    said.map(|later| (latest, Event::MessageAdded(later.message))).collect()
-}
-
-/// The events of one turn.
-fn turn_events(
-    turn: u32,
-    entries: Vec<Entry>,
-    executions: &mut HashMap<Arc<str>, u32>,
-    events: &mut Vec<(DateTime<Utc>, Event)>,
-) {
-    let mut latest = events.last().map(|(at, _)| *at).unwrap_or_default();
-    let begun = latest;
-    let (mut starts, mut ends) = (Vec::new(), Vec::new());
-    for entry in entries {
-        let execution = executions.entry(entry.agent_name.clone()).or_default();
-        *execution += 1;
-        starts.push(Start {
-            agent: entry.agent_name.clone(),
-            execution: *execution,
-            counts: Vec::new(),
-            handles: Vec::new(),
-            request: None,
-            reads: IndexMap::new(),
-        });
-        latest = entry.timestamp().unwrap_or(latest);
-        ends.push((latest, Event::ExecutionFinished(entry.finished(*execution))));
-    }
-    let waiting = Vec::new();
-    events.push((begun, Event::TurnStarted(TurnStarted { turn, starts, waiting })));
-    events.extend(ends);
-    let closed = TurnFinished {
-        turn,
-        requests: IndexMap::new(),
-        warnings: Vec::new(),
-    };
-    events.push((latest, Event::TurnFinished(closed)));
-}
-
-fn recordings(mut saved: Saved) -> Recordings {
-    let reason = saved.completion_reason.as_deref().and_then(reason);
-    let is_cut = reason.is_some_and(CompletionReason::is_resumable);
+/// Converts a result to records.
+fn convert(mut saved: Saved) -> SavedRecords {
+    let reason = saved.completion_reason.as_deref().and_then(parse_reason);
     // Turns count from 1; a record that counts from 0 is shifted.
     let shift = u32::from(saved.conversation_history.iter().any(|entry| entry.turn_number == 0));
-    let mut turns: BTreeMap<u32, RecordedTurn> = BTreeMap::new();
+    let mut turns: BTreeMap<u32, Vec<Entry>> = BTreeMap::new();
     for entry in std::mem::take(&mut saved.conversation_history) {
-        let turn = turns.entry(entry.turn_number + shift).or_default();
-        let agent = entry.agent_name.clone();
-        turn.executions.insert(agent, Recorded::Ended(entry.observation()));
+        turns.entry(entry.turn_number + shift).or_default().push(entry);
     }
-    let mut legs: Vec<Leg> = Vec::new();
-    for later in saved.messages.iter().skip(1) {
-        let rest = turns.split_off(&(later.after_turn + 1));
-        let end = RecordedDecision::Ended {
-            reason: later.ended,
-            is_cut: false,
-        };
-        let mut leg = Leg::of(std::mem::replace(&mut turns, rest), end);
-        leg.cut(later);
-        legs.push(leg);
+    let begun = turns.values().flatten().find_map(Entry::timestamp).unwrap_or_default();
+    let messages: Vec<LaterMessage> = saved.messages.iter().skip(1).cloned().collect();
+    let (ensemble, context) = (saved.ensemble.clone(), saved.final_state.take());
+    let detail = saved.detail.take();
+    let mut converter = Converter {
+        latest: begun,
+        events: Vec::new(),
+        executions: HashMap::new(),
+        partial_turns: BTreeSet::new(),
+    };
+    converter.add(Event::RunStarted(Box::new(run_started(saved))));
+    for message in messages {
+        let later = turns.split_off(&(message.after_turn + 1));
+        for (turn, entries) in std::mem::replace(&mut turns, later) {
+            converter.add_turn(turn, entries);
+        }
+        converter.add_message(message);
     }
-    let last = turns.keys().next_back().copied();
-    let mut rest = Leg::of(turns, RecordedDecision::Ended { reason, is_cut });
-    if let (true, Some(last)) = (is_cut, last) {
-        rest.turn_is_partial(last);
+    for (turn, entries) in turns {
+        converter.add_turn(turn, entries);
     }
-    legs.push(rest);
-    let turns = TurnsInMemory::new(legs);
-    Recordings::new(run_started(saved), Box::new(turns))
+    if let Some(reason) = reason {
+        if reason.is_resumable() {
+            converter.mark_last_turn();
+        }
+        converter.add(Event::RunEnded(run_ended(reason, detail)));
+    }
+    let record = |(seq, (at, event))| Record { seq, at, event };
+    SavedRecords {
+        records: (0..).zip(converter.events).map(record).collect(),
+        ensemble,
+        context,
+        partial_turns: converter.partial_turns,
+    }
 }
 
-impl Leg {
-    fn of(turns: BTreeMap<u32, RecordedTurn>, end: RecordedDecision) -> Self {
-        let decided = |(turn, told): (u32, RecordedTurn)| {
-            let decision = RecordedDecision::Turn {
-                turn,
-                agents: told.executions.keys().cloned().collect(),
-                is_partial: false,
-            };
-            (decision, told)
-        };
-        Self {
-            turns: turns.into_iter().map(decided).collect(),
-            end,
-            message: None,
-        }
+/// Collects the events of a saved result.
+struct Converter {
+    /// The time of the latest event.
+    latest: DateTime<Utc>,
+    events: Vec<(DateTime<Utc>, Event)>,
+    executions: HashMap<Arc<str>, u32>,
+    partial_turns: BTreeSet<u32>,
+}
+
+impl Converter {
+    fn add(&mut self, event: Event) {
+        self.events.push((self.latest, event));
     }
 
-    /// The message follows. If the conversation had been cut short before it, its last turn was abandoned with the
-    /// executions that had not ended.
-    fn cut(&mut self, later: &LaterMessage) {
-        self.message = Some(later.message.clone());
+    fn add_turn(&mut self, turn: u32, entries: Vec<Entry>) {
+        let begun = self.latest;
+        let (mut starts, mut ends) = (Vec::new(), Vec::new());
+        for entry in entries {
+            let execution = self.executions.entry(entry.agent_name.clone()).or_default();
+            *execution += 1;
+            starts.push(Start {
+                agent: entry.agent_name.clone(),
+                execution: *execution,
+                counts: Vec::new(),
+                handles: Vec::new(),
+                request: None,
+                reads: IndexMap::new(),
+            });
+            self.latest = entry.timestamp().unwrap_or(self.latest);
+            ends.push((self.latest, Event::ExecutionFinished(entry.finished(turn, *execution))));
+        }
+        let waiting = Vec::new();
+        let started = Event::TurnStarted(TurnStarted { turn, starts, waiting });
+        self.events.push((begun, started));
+        self.events.extend(ends);
+        self.add(Event::TurnFinished(TurnFinished {
+            turn,
+            requests: IndexMap::new(),
+            warnings: Vec::new(),
+        }));
+    }
+
+    /// Adds a message, and the end of the conversation before it. If the conversation had been cut short, its last turn was
+    /// abandoned with the executions that had not ended.
+    fn add_message(&mut self, later: LaterMessage) {
         let cut_by = match later.ended {
-            Some(CompletionReason::Timeout) => Interruption::Timeout,
-            Some(CompletionReason::Cancelled) => Interruption::Cancelled {
+            Some(CompletionReason::Timeout) => Some(Interruption::Timeout),
+            Some(CompletionReason::Cancelled) => Some(Interruption::Cancelled {
                 by: Canceller::Keyboard,
-            },
-            _ => return,
+            }),
+            _ => None,
         };
-        let is_last = |(decision, _): &(RecordedDecision, RecordedTurn)| matches!(decision, RecordedDecision::Turn { turn, .. } if *turn == later.after_turn);
-        if !self.turns.iter().any(is_last) {
-            let decision = RecordedDecision::Turn {
-                turn: later.after_turn,
-                agents: BTreeSet::new(),
-                is_partial: true,
-            };
-            self.turns.push_back((decision, RecordedTurn::default()));
+        if let Some(cut_by) = cut_by {
+            if self.last_turn() != Some(later.after_turn) {
+                self.add_turn(later.after_turn, Vec::new());
+            }
+            self.mark_last_turn();
+            self.add(Event::Interrupted(cut_by));
         }
-        self.turn_is_partial(later.after_turn);
-        if let Some((_, told)) = self.turns.back_mut() {
-            told.cut_by = Some(cut_by);
+        if let Some(reason) = later.ended {
+            self.add(Event::RunEnded(run_ended(reason, None)));
         }
+        self.add(Event::MessageAdded(later.message));
     }
 
-    /// Of this turn only those executions are known that had ended.
-    fn turn_is_partial(&mut self, number: u32) {
-        for (decision, _) in &mut self.turns {
-            if let RecordedDecision::Turn { turn, is_partial, .. } = decision {
-                *is_partial |= *turn == number;
-            }
-        }
+    /// Notes that executions of the last turn may be missing.
+    fn mark_last_turn(&mut self) {
+        self.partial_turns.extend(self.last_turn());
+    }
+
+    fn last_turn(&self) -> Option<u32> {
+        self.events.iter().rev().find_map(|(_, event)| match event {
+            Event::TurnStarted(started) => Some(started.turn),
+            _ => None,
+        })
+    }
+}
+
+fn run_ended(completion_reason: CompletionReason, detail: Option<String>) -> RunEnded {
+    RunEnded {
+        completion_reason,
+        detail,
+        failed: None,
+        condition: None,
+        not_run: Vec::new(),
+        warnings: Vec::new(),
     }
 }
 
@@ -273,14 +252,16 @@ fn run_started(mut saved: Saved) -> RunStarted {
         simulated: Vec::new(),
         stubs: saved.stubs,
         responders: saved.responders,
+        caller: RequestOrigin::default(),
+        definitions: None,
         forked_from: None,
         trace: None,
         program: String::new(),
     }
 }
 
-/// One of our reasons; others are not compared.
-fn reason(text: &str) -> Option<CompletionReason> {
+/// Parses a reason that this program writes; others are not compared.
+fn parse_reason(text: &str) -> Option<CompletionReason> {
     CompletionReason::ALL.into_iter().find(|reason| reason.as_str() == text)
 }
 
@@ -290,55 +271,35 @@ impl Entry {
         self.timestamp.as_str()?.parse().ok()
     }
 
-    fn finished(self, execution: u32) -> ExecutionFinished {
-        let (turn, agent) = (self.turn_number, self.agent_name.clone());
+    fn finished(self, turn: u32, execution: u32) -> ExecutionFinished {
+        let success = self.success.unwrap_or(self.error.is_null());
         let execution_time = self.execution_time.as_f64().unwrap_or_default();
-        let observed = self.observation();
-        let end = match observed.result {
-            Ok(output) => ExecutionEnd::Succeeded(Arc::new(Value::Object(output))),
-            Err(failure) => ExecutionEnd::Failed(failure),
+        let result = match success {
+            true => Ok(output(self.output_data)),
+            false => Err(failure(&self.output_data, &self.error)),
         };
         ExecutionFinished {
             turn,
-            agent,
+            agent: self.agent_name,
             execution,
             attempt: 1,
-            end,
+            end: ExecutionEnd::from_result(result),
             execution_time,
-            usage: observed.usage,
+            usage: self.usage,
             stderr: String::new(),
             warnings: Vec::new(),
-            exchange: observed.exchange,
+            exchange: self.stop_reason.map(Iteration::stopped_for).into_iter().collect(),
             reused: false,
             sandboxes: Box::default(),
-        }
-    }
-
-    fn observation(self) -> Observation {
-        let success = self.success.unwrap_or(self.error.is_null());
-        Observation {
-            result: if success {
-                Ok(output(self.output_data))
-            } else {
-                Err(failure(&self.output_data, &self.error))
-            },
-            usage: self.usage,
-            exchange: self.stop_reason.map(Iteration::stopped_for).into_iter().collect(),
-            parts: Vec::new(),
+            answer: None,
         }
     }
 }
 
-/// The output itself, or the one that stands as JSON text under `result`.
+/// Returns the output itself, or the object that is JSON text under `result`.
 fn output(data: Value) -> JsonMap {
-    let Value::Object(data) = data else {
-        return JsonMap::from_iter([("response".to_owned(), data)]);
-    };
-    let held = match data.get("result") {
-        Some(Value::String(text)) => serde_json::from_str::<JsonMap>(text).ok(),
-        _ => None,
-    };
-    held.unwrap_or(data)
+    let inner = data.get("result").and_then(Value::as_str).and_then(parse_object);
+    inner.unwrap_or_else(|| output_from_value(data))
 }
 
 fn failure(data: &Value, error: &Value) -> Failure {

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::{ReadError, StoredRun};
 
 use crate::events::{LogReader, RunEvent, RunEvents};
@@ -42,23 +43,25 @@ impl Follow {
     ///
     /// # Errors
     /// The log cannot be read.
-    pub async fn next(&mut self) -> Result<Option<RunEvent>, ReadError> {
-        match &mut self.0 {
-            Way::Driven(events) => events.next().await,
-            Way::Recorded { run, log, ready } => loop {
-                if let Some(event) = ready.pop_front() {
-                    return Ok(Some(event));
-                }
-                // Before the log is read: what another process wrote before its end is read, too.
-                let is_driven = run.driver().is_some();
-                ready.extend(log.rest().await?);
-                if ready.is_empty() {
-                    if !is_driven {
-                        return Ok(None);
+    pub fn next<'f>(&'f mut self) -> BoxFuture<'f, Result<Option<RunEvent>, ReadError>> {
+        Box::pin(async move {
+            match &mut self.0 {
+                Way::Driven(events) => events.next().await,
+                Way::Recorded { run, log, ready } => loop {
+                    if let Some(event) = ready.pop_front() {
+                        return Ok(Some(event));
                     }
-                    tokio::time::sleep(PAUSE).await;
-                }
-            },
-        }
+                    // Before the log is read: what another process wrote before its end is read, too.
+                    let is_driven = run.driver().is_some();
+                    ready.extend(log.rest().await?);
+                    if ready.is_empty() {
+                        if !is_driven {
+                            return Ok(None);
+                        }
+                        tokio::time::sleep(PAUSE).await;
+                    }
+                },
+            }
+        })
     }
 }

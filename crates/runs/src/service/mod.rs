@@ -3,14 +3,17 @@
 //! A run goes on when the client that started it is gone. Any client starts, follows, answers, cancels, resumes, continues
 //! and lists runs by their ids. The logs are the only state: a service that is started again finds the same runs, and what
 //! a killed one drove is [interrupted](RunState::Interrupted) and can be resumed.
+//!
+//! Invariant: losing a client changes nothing in a run, and the logs are the only state.
 
+mod answering;
 mod follow;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ensemble_core::conversation::Canceller;
-use ensemble_core::operator::{Asked, Decision, PermissionRequest};
+use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::{RunId, StoreError, StoredRun};
 use ensemble_history::{Driver, RunHistory, RunState, RunSummary};
 use ensemble_language::data::Context;
@@ -35,6 +38,8 @@ struct Inner {
     held: Mutex<HashMap<RunId, Held>>,
     /// Counts the runs that began or ended here.
     changes: watch::Sender<u64>,
+    /// Held while a run is resumed for an answer.
+    resuming: tokio::sync::Mutex<()>,
 }
 
 /// A run that this process drives.
@@ -53,6 +58,7 @@ impl RunService {
             runs,
             held: Mutex::default(),
             changes: watch::Sender::new(0),
+            resuming: tokio::sync::Mutex::default(),
         }))
     }
 
@@ -73,8 +79,8 @@ impl RunService {
     ///
     /// # Errors
     /// The store cannot be written.
-    pub async fn begin(&self, ready: Ready) -> Result<RunId, RunError> {
-        Ok(self.hold(ready.begin().await?))
+    pub fn begin<'f>(&'f self, ready: Ready) -> BoxFuture<'f, Result<RunId, RunError>> {
+        Box::pin(async move { Ok(self.hold(ready.begin().await?)) })
     }
 
     /// Goes on with a run that was cut short, or that waits for an answer.
@@ -108,63 +114,13 @@ impl RunService {
     ///
     /// # Errors
     /// There is no such run.
-    pub async fn follow(&self, id: &RunId, from: u64) -> Result<Follow, StoreError> {
-        match self.driven(id) {
-            Some(run) => Ok(Follow::driven(run.events_from(from))),
-            None => Ok(Follow::recorded(self.find(id).await?, from)),
-        }
-    }
-
-    /// Answers the open question of an agent. A run that waits for the answer and that nobody drives is resumed.
-    ///
-    /// # Errors
-    /// The agent asks nothing, somebody else drives the run, or the run cannot be resumed.
-    pub async fn answer(&self, id: &RunId, agent: &str, answer: &str) -> Result<(), RunError> {
-        self.answer_with(id, agent, answer, RunOptions::default()).await
-    }
-
-    /// As [`RunService::answer`]; a run that is resumed for it is given these options.
-    ///
-    /// # Errors
-    /// As [`RunService::answer`].
-    pub async fn answer_with(
-        &self,
-        id: &RunId,
-        agent: &str,
-        answer: &str,
-        options: RunOptions,
-    ) -> Result<(), RunError> {
-        let run = match self.driven(id) {
-            Some(run) => {
-                let open = run.questions();
-                asks(agent, open.iter().map(|asked| &*asked.agent))?;
-                run
+    pub fn follow<'f>(&'f self, id: &'f RunId, from: u64) -> BoxFuture<'f, Result<Follow, StoreError>> {
+        Box::pin(async move {
+            match self.driven(id) {
+                Some(run) => Ok(Follow::driven(run.events_from(from))),
+                None => Ok(Follow::recorded(self.find(id).await?, from)),
             }
-            None => {
-                let open = self.summary(id).await?.questions;
-                asks(agent, open.iter().map(|question| &*question.agent))?;
-                self.resumed(id, options).await?
-            }
-        };
-        run.answer(agent, answer).await
-    }
-
-    /// Decides about a call that waits for permission, by its id. A run that waits for the decision and that nobody
-    /// drives is resumed.
-    ///
-    /// # Errors
-    /// No such call waits, somebody else drives the run, or the run cannot be resumed.
-    pub async fn permit(&self, id: &RunId, call: &str, decision: Decision) -> Result<(), RunError> {
-        let run = match self.driven(id) {
-            Some(run) => {
-                if !run.permissions().iter().any(|waiting| *waiting.call == *call) {
-                    return Err(RunError::NotAsked(format!("no call `{call}` waits for permission")));
-                }
-                run
-            }
-            None => self.resumed(id, RunOptions::default()).await?,
-        };
-        run.permit(call, decision).await
+        })
     }
 
     /// Stops a run that goes on here; it can be resumed. What it did until then is kept.
@@ -184,51 +140,49 @@ impl RunService {
         )))
     }
 
-    /// The questions of a run that goes on here, and the calls that wait for permission, the oldest first.
-    pub fn waiting(&self, id: &RunId) -> (Vec<Asked>, Vec<PermissionRequest>) {
-        let run = self.driven(id);
-        run.map(|run| (run.questions(), run.permissions())).unwrap_or_default()
-    }
-
     /// Does the conversation of the run go on here?
     pub fn is_driven_here(&self, id: &RunId) -> bool {
         self.driven(id).is_some()
     }
 
     /// Waits until the conversation of a run that goes on here is over and the run is closed. Returns at once for others.
-    pub async fn ended(&self, id: &RunId) {
-        if let Some(run) = self.driven(id) {
-            let _ = run.outcome().await;
-        }
-        self.until_closed(id).await;
+    pub fn ended<'f>(&'f self, id: &'f RunId) -> BoxFuture<'f, ()> {
+        Box::pin(async move {
+            if let Some(run) = self.driven(id) {
+                let _ = run.outcome().await;
+            }
+            self.until_closed(id).await;
+        })
     }
 
     /// What a run did until now.
     ///
     /// # Errors
     /// There is no such run, or its log cannot be read.
-    pub async fn summary(&self, id: &RunId) -> Result<RunSummary, RunError> {
-        self.read_summary(&*self.find(id).await?).await
+    pub fn summary<'f>(&'f self, id: &'f RunId) -> BoxFuture<'f, Result<RunSummary, RunError>> {
+        Box::pin(async move { self.read_summary(&*self.find(id).await?).await })
     }
 
     /// What the latest runs did until now, the latest first, at most `limit`. A run whose log cannot be read is an error.
     ///
     /// # Errors
     /// The store cannot be listed.
-    pub async fn list(&self, limit: usize) -> Result<Vec<Result<RunSummary, RunError>>, RunError> {
-        let mut summaries = Vec::new();
-        for run in self.0.runs.store().list().await?.iter().rev().take(limit) {
-            summaries.push(self.read_summary(&**run).await);
-        }
-        Ok(summaries)
+    pub fn list<'f>(&'f self, limit: usize) -> BoxFuture<'f, Result<Vec<Result<RunSummary, RunError>>, RunError>> {
+        Box::pin(async move {
+            let mut summaries = Vec::new();
+            for run in self.0.runs.store().list().await?.iter().rev().take(limit) {
+                summaries.push(self.read_summary(&**run).await);
+            }
+            Ok(summaries)
+        })
     }
 
     /// The run as it is recorded, with its state and its ensemble.
     ///
     /// # Errors
     /// There is no such run, or it cannot be read.
-    pub async fn recorded(&self, id: &RunId) -> Result<RecordedRun, RunError> {
-        RecordedRun::read(self.find(id).await?, self.0.runs.project()).await
+    pub fn recorded<'f>(&'f self, id: &'f RunId) -> BoxFuture<'f, Result<RecordedRun, RunError>> {
+        Box::pin(async move { RecordedRun::read(self.find(id).await?, self.0.runs.project()).await })
     }
 
     /// All records of a run until now, and those of the runs inside it, in the order in which a client that follows the run is
@@ -236,8 +190,8 @@ impl RunService {
     ///
     /// # Errors
     /// There is no such run, or a log cannot be read.
-    pub async fn told(&self, id: &RunId) -> Result<Vec<RunEvent>, RunError> {
-        Ok(LogReader::new(self.find(id).await?, 0).rest().await?)
+    pub fn recorded_events<'f>(&'f self, id: &'f RunId) -> BoxFuture<'f, Result<Vec<RunEvent>, RunError>> {
+        Box::pin(async move { Ok(LogReader::new(self.find(id).await?, 0).rest().await?) })
     }
 
     /// Changes when a run begins or ends here.
@@ -275,8 +229,7 @@ impl RunService {
         if !self.is_driven_here(id) {
             return history.state(driver);
         }
-        let (questions, permissions) = self.waiting(id);
-        match questions.is_empty() && permissions.is_empty() {
+        match self.open_requests(id).is_empty() {
             true if history.ended().is_some() => RunState::Running,
             true => history.state(driver),
             false => RunState::Waiting,
@@ -288,11 +241,6 @@ impl RunService {
             Some(run) => Ok(run.stored().clone()),
             None => self.0.runs.find(id).await,
         }
-    }
-
-    async fn resumed(&self, id: &RunId, options: RunOptions) -> Result<Arc<Run>, RunError> {
-        self.resume(id, options).await?;
-        self.driven(id).ok_or(RunError::Closed)
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<RunId, Held>> {
@@ -334,33 +282,21 @@ impl RunService {
     }
 
     /// Waits until a run whose conversation is over has given its lease back.
-    async fn until_closed(&self, id: &RunId) {
-        let mut changes = self.changes();
-        loop {
-            let is_closing = match self.lock().get(id) {
-                Some(Held::Driven(run)) => run.is_over(),
-                Some(Held::Closing) => true,
-                None => false,
-            };
-            if !is_closing || changes.changed().await.is_err() {
-                return;
+    fn until_closed<'f>(&'f self, id: &'f RunId) -> BoxFuture<'f, ()> {
+        Box::pin(async move {
+            let mut changes = self.changes();
+            loop {
+                let is_closing = match self.lock().get(id) {
+                    Some(Held::Driven(run)) => run.is_over(),
+                    Some(Held::Closing) => true,
+                    None => false,
+                };
+                if !is_closing || changes.changed().await.is_err() {
+                    return;
+                }
             }
-        }
+        })
     }
-}
-
-/// Does the agent ask something?
-fn asks<'a>(agent: &str, mut open: impl Iterator<Item = &'a str> + Clone) -> Result<(), RunError> {
-    if open.clone().any(|asking| asking == agent) {
-        return Ok(());
-    }
-    Err(RunError::NotAsked(match open.next() {
-        None => format!("`{agent}` asks nothing, and nor does another agent"),
-        Some(first) => open.fold(
-            format!("`{agent}` asks nothing; a question is asked by `{first}`"),
-            |text, next| format!("{text}, `{next}`"),
-        ),
-    }))
 }
 
 #[cfg(test)]

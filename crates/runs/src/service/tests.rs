@@ -40,7 +40,7 @@ async fn until(follow: &mut Follow, last: &str) -> Vec<String> {
     while let Some(event) = follow.next().await.expect("a log that can be read") {
         match event.kind {
             RunEventKind::Committed(record) => seen.push(record.event.name().to_owned()),
-            RunEventKind::Asked(asked) => seen.push(format!("asked {}", asked.question.prompt)),
+            RunEventKind::QuestionAsked(asked) => seen.push(format!("asked {}", asked.request.question.prompt)),
             RunEventKind::Live(_) | RunEventKind::PermissionRequested(_) => continue,
         }
         if seen.last().is_some_and(|name| name == last) {
@@ -56,6 +56,17 @@ async fn outcome(service: &RunService, id: &RunId) -> RunState {
 }
 
 const COMPLETED: RunState = RunState::Ended(CompletionReason::Completed);
+
+/// Answers the only question of a run.
+async fn answer(service: &RunService, id: &RunId, text: &str) -> Result<(), RunError> {
+    let pending = service.pending(id).await?;
+    let [request] = pending.as_slice() else {
+        panic!("one question: {pending:?}")
+    };
+    let shown = (&request.address, &request.digest);
+    let answer = RequestAnswer::Text(text.to_owned());
+    service.answer(id, shown, answer, AnswerSource::Page, RunOptions::default()).await
+}
 
 #[tokio::test]
 async fn a_run_outlives_its_clients_and_each_client_gets_every_event_once() {
@@ -76,7 +87,7 @@ async fn a_run_outlives_its_clients_and_each_client_gets_every_event_once() {
         "it is driven, and waits for an answer"
     );
 
-    service.answer(&id, "editor", "yes").await.expect("it asks");
+    answer(&service, &id, "yes").await.expect("it asks");
     let seen = until(&mut second, "run_ended").await;
     assert!(!seen.iter().any(|name| name.starts_with("asked")), "{seen:?}");
     assert_eq!(outcome(&service, &id).await, COMPLETED);
@@ -136,7 +147,7 @@ async fn a_cancelled_run_is_resumed_at_once() {
         follow = service.follow(&id, 0).await.expect("it is there");
         until(&mut follow, "asked Print it?").await;
     }
-    service.answer(&id, "editor", "no").await.expect("it asks");
+    answer(&service, &id, "no").await.expect("it asks");
     assert_eq!(outcome(&service, &id).await, COMPLETED);
 }
 
@@ -149,18 +160,22 @@ async fn answers_resume_a_run_that_waits_and_are_refused_where_nobody_asks() {
     assert_eq!(outcome(&alone, &id).await, waits);
 
     let service = RunService::new(runs(&store, Host::system()));
-    let refused = service
-        .answer(&id, "printer", "yes")
-        .await
-        .expect_err("it does not ask");
+    let pending = service.pending(&id).await.expect("it can be read");
+    let (address, digest) = (RequestAddress::of_agent("printer"), &pending[0].digest);
+    let yes = || RequestAnswer::Text("yes".to_owned());
+    let options = RunOptions::default();
+    let refused = service.answer(&id, (&address, digest), yes(), AnswerSource::Page, options);
+    let refused = refused.await.expect_err("it does not ask");
     assert_eq!(
         refused.to_string(),
-        "`printer` asks nothing; a question is asked by `editor`"
+        "`printer` asks nothing; what waits for an answer: `editor`"
     );
-    service.answer(&id, "editor", "yes").await.expect("it waits for this");
+    answer(&service, &id, "yes").await.expect("it waits for this");
     assert_eq!(outcome(&service, &id).await, COMPLETED);
-    let refused = service.answer(&id, "editor", "yes").await.expect_err("it is over");
-    assert_eq!(refused.to_string(), "`editor` asks nothing, and nor does another agent");
+    let editor = (&pending[0].address, digest);
+    let refused = service.answer(&id, editor, yes(), AnswerSource::Page, RunOptions::default());
+    let refused = refused.await.expect_err("it is over").to_string();
+    assert!(refused.starts_with("`editor` was answered `yes` by the page at "), "{refused}");
 }
 
 #[tokio::test]
@@ -192,7 +207,7 @@ async fn a_cancelled_run_is_resumed_and_a_run_that_does_not_go_on_cannot_be_canc
         .await
         .expect_err("it goes on here");
     assert!(refused.to_string().contains(&id.to_string()), "{refused}");
-    service.answer(&id, "editor", "no").await.expect("it asks again");
+    answer(&service, &id, "no").await.expect("it asks again");
     assert_eq!(outcome(&service, &id).await, COMPLETED);
 }
 

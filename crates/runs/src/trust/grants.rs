@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use ensemble_agents::agent::process::is_small;
-use ensemble_agents::model::Override;
 use ensemble_core::operator::visible;
 use ensemble_language::ensemble::{
     AcpProgram, AgentKind, CommandLine, Ensemble, HeaderText, McpServer, Permission, Profile, Provider, Setting,
     ToolKind, ToolUse, is_own_address, key_variables,
 };
+use ensemble_models::Override;
+use ensemble_process::is_small;
 
 /// What a profile sends. The provider's own key at the provider's own address is not among it.
 pub(crate) fn of_profile(name: &str, profile: &Profile) -> Vec<String> {

@@ -2,6 +2,8 @@
 //!
 //! A file that says where a key or a value of the environment goes counts only after the user has looked at that. The
 //! decision is kept in the user's own folder, for the path of the file and the digest of what was shown.
+//!
+//! Invariant: the decision is kept in the user's own folder, and is bound to a digest.
 
 mod grants;
 mod store;

@@ -1,9 +1,9 @@
 //! Runs that are started, answered, stopped and continued. What begins a run is done on the thread that drives runs.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use ensemble_core::operator::Decision;
+use ensemble_core::conversation::PermissionDecision;
+use ensemble_core::request::{AnswerSource, RequestAddress, RequestAnswer, RequestDigest};
 use ensemble_core::store::RunId;
 use ensemble_history::RunState;
 use ensemble_language::data::Context;
@@ -14,9 +14,6 @@ use serde_json::{Value, json};
 use crate::app::App;
 use crate::conversations::BY_PAGE;
 use crate::reply::Failure;
-
-/// How long a run that was resumed may take to ask again.
-const ASKING: Duration = Duration::from_secs(20);
 
 /// A text that must be given.
 fn wanted<'g>(given: &'g Value, name: &str) -> Result<&'g str, Failure> {
@@ -66,45 +63,34 @@ fn options(given: &Value) -> RunOptions {
     options
 }
 
-/// Answers a question: `{id, agent, answer}`. A run that waits for it and that nobody drives goes on.
+/// Answers a question: `{id, address, digest, answer}`. A run that waits for it and that no process drives is resumed.
 pub(super) async fn answer(app: &App, given: &Value) -> Result<Value, Failure> {
+    let answer = RequestAnswer::Text(wanted(given, "answer")?.to_owned());
+    answer_request(app, given, answer).await
+}
+
+/// Decides about a call: `{id, address, digest, decision}`.
+pub(super) async fn permit(app: &App, given: &Value) -> Result<Value, Failure> {
+    let word = wanted(given, "decision")?;
+    let Some(decision) = PermissionDecision::from_word(word) else {
+        return Err(Failure::wrong(format!("`{word}` is not `once`, `always` or `denied`")));
+    };
+    answer_request(app, given, RequestAnswer::Permission(decision)).await
+}
+
+/// Answers the request with the `address` and the `digest` that the page has shown.
+async fn answer_request(app: &App, given: &Value, answer: RequestAnswer) -> Result<Value, Failure> {
     let id = id_of(given)?;
-    let (agent, answer) = (wanted(given, "agent")?.to_owned(), wanted(given, "answer")?.to_owned());
+    let address: Result<RequestAddress, _> = wanted(given, "address")?.parse();
+    let address = address.map_err(|error| Failure::wrong(error.to_string()))?;
+    let digest = RequestDigest::new(wanted(given, "digest")?);
     let runs = app.runs.clone();
     app.driving(async move {
-        if !runs.is_driven_here(&id) {
-            runs.resume(&id, RunOptions::default()).await.map_err(Failure::from)?;
-            let asks = || runs.waiting(&id).0.iter().any(|asked| *asked.agent == *agent);
-            until(&runs, &id, asks).await;
-        }
-        runs.answer(&id, &agent, &answer).await.map_err(Failure::from)
+        let shown = (&address, &digest);
+        let answered = runs.answer(&id, shown, answer, AnswerSource::Page, RunOptions::default());
+        answered.await.map_err(Failure::from)
     })
     .await?;
-    Ok(json!({}))
-}
-
-/// Waits until it is so, or the run does not go on, or the time is over.
-async fn until(runs: &RunService, id: &RunId, is_so: impl Fn() -> bool) {
-    let wait = async {
-        while runs.is_driven_here(id) && !is_so() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    let _ = tokio::time::timeout(ASKING, wait).await;
-}
-
-/// Decides about a call: `{id, call, decision}`.
-pub(super) async fn permit(app: &App, given: &Value) -> Result<Value, Failure> {
-    let (id, call) = (id_of(given)?, wanted(given, "call")?.to_owned());
-    let decision = match wanted(given, "decision")? {
-        "once" => Decision::Once,
-        "always" => Decision::Always,
-        "denied" => Decision::Denied,
-        other => return Err(Failure::wrong(format!("`{other}` is not `once`, `always` or `denied`"))),
-    };
-    let runs = app.runs.clone();
-    app.driving(async move { runs.permit(&id, &call, decision).await.map_err(Failure::from) })
-        .await?;
     Ok(json!({}))
 }
 

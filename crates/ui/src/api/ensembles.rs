@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
+use ensemble_ide::analysis::tested_by;
 use ensemble_language::cases::is_test_file;
 use ensemble_language::diagnostic::Severity;
 use ensemble_language::ensemble::{Ensemble, Input};
 use ensemble_language::loader::load;
-use ensemble_lsp::analysis::tested_by;
 use ensemble_runs::around::Folder;
 use ensemble_runs::prepare::examine;
 use ensemble_runs::project::Project;

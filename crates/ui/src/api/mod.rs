@@ -1,4 +1,6 @@
 //! What the page asks for, and what it wants done.
+//!
+//! Invariant: it decides nothing; `runs::service` does.
 
 mod act;
 mod ensembles;

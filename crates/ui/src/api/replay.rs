@@ -1,7 +1,7 @@
 //! A record that is decided again, by its own text or by the file as it is now.
 
 use ensemble_core::store::RunId;
-use ensemble_runs::replay::{ReplayOptions, ReplayOutcome, Replayed};
+use ensemble_runs::replay::{ReplayOptions, ReplayOutcome, ReplayResult};
 use serde_json::{Value, json};
 
 use crate::app::App;
@@ -24,7 +24,7 @@ pub(super) async fn replay(app: &App, given: &Value) -> Result<Value, Failure> {
     Ok(document(&replayed))
 }
 
-fn document(replayed: &Replayed) -> Value {
+fn document(replayed: &ReplayResult) -> Value {
     let compared = replayed.compared;
     match &replayed.outcome {
         ReplayOutcome::Same => json!({"outcome": "same", "compared": compared}),

@@ -10,6 +10,8 @@ use crate::reply::Failure;
 pub(super) struct Asked {
     pub(super) model: String,
     pub(super) messages: Messages,
+    /// The run that the messages continue: `metadata.run`.
+    pub(super) run: Option<String>,
     pub(super) is_streamed: bool,
     pub(super) wants_usage: bool,
 }
@@ -44,6 +46,7 @@ impl Asked {
         Ok(Self {
             model: model.to_owned(),
             messages,
+            run: given["metadata"]["run"].as_str().map(str::to_owned),
             is_streamed: given["stream"].as_bool().unwrap_or_default(),
             wants_usage: given["stream_options"]["include_usage"].as_bool().unwrap_or_default(),
         })

@@ -1,7 +1,9 @@
 //! `/v1/chat/completions`: each ensemble is a model, for any program that speaks to models.
 //!
-//! A conversation is a run, which is found by the messages. Messages that belong to no run begin a new one that has them as its
-//! input.
+//! A conversation is a run, which the request names (`metadata.run`) or which is found among the runs that were begun here. Other
+//! messages begin a new run that has them as its input.
+//!
+//! Invariant: a client that hangs up does not end a run.
 
 mod asked;
 mod said;

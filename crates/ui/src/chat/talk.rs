@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use ensemble_core::conversation::{CompletionReason, Event, RunEnded};
-use ensemble_core::operator::{Decision, PermissionRequest};
+use ensemble_core::conversation::PermissionDecision;
+use ensemble_core::operator::OperatorRequest;
+use ensemble_core::request::{AnswerSource, RequestAnswer};
 use ensemble_core::store::RunId;
 use ensemble_history::answer::speakers;
 use ensemble_history::question_text;
@@ -18,7 +20,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::asked::Asked;
 use super::said::{End, Said, Talking};
 use crate::app::App;
-use crate::conversations::{Found, Place, is_reply, permits, reply_of, used};
+use crate::conversations::{Found, LastReply, Place, ShownRequest, is_reply, permits, reply_of, used};
 use crate::reply::Failure;
 
 /// Begins a run or goes on with that of the conversation, and sends what is said. The run goes on if nobody listens.
@@ -70,24 +72,26 @@ impl Begun {
 /// Begins a run, or has that of the conversation go on.
 async fn begin(app: &App, asked: &Asked, file: String) -> Result<Begun, Failure> {
     let (runs, last) = (app.runs.clone(), asked.messages.last().to_owned());
-    let remembered = app.conversations.remembered(&asked.model, &asked.messages);
-    let is_asking = |run: &RunId| {
-        let (questions, permissions) = runs.waiting(run);
-        !questions.is_empty() || !permissions.is_empty()
-    };
-    let is_answer = remembered.as_ref().is_some_and(is_asking);
+    let is_named = |last: &LastReply| asked.run.as_deref().is_none_or(|id| last.run.begins_with(id));
+    let remembered = app.conversations.remembered(&asked.model, &asked.messages).filter(is_named);
+    let is_answer = remembered.as_ref().is_some_and(|last| last.shown.is_some());
     if !is_answer {
         let conversations = &app.conversations;
-        let found = conversations.recorded(&runs, &asked.model, &file, &asked.messages);
+        let found = conversations.recorded(&runs, &asked.model, &file, &asked.messages, asked.run.as_deref());
         if let Some(found) = found.await? {
             return take_up(app, found, last).await;
         }
     }
-    if let Some(run) = remembered {
+    if let Some(LastReply { run, shown }) = remembered {
         let from = runs.summary(&run).await.map_err(Failure::from)?.records;
         let continued = run.clone();
-        app.driving(async move { go_on(&runs, &continued, &last).await })
-            .await?;
+        app.driving(async move {
+            match shown {
+                Some(shown) => answer_shown(&runs, &continued, &shown, &last).await,
+                None => continue_run(&runs, &continued, last).await,
+            }
+        })
+        .await?;
         return Ok(Begun::at(run, from));
     }
     let options = RunOptions::default().input(asked.messages.as_input());
@@ -95,7 +99,9 @@ async fn begin(app: &App, asked: &Asked, file: String) -> Result<Begun, Failure>
         let begun = runs.start(EnsembleRef::file(file), options).await;
         begun.map_err(Failure::from)
     };
-    Ok(Begun::at(app.driving(begun).await?, 0))
+    let run = app.driving(begun).await?;
+    app.conversations.add(&app.runs, &run).await?;
+    Ok(Begun::at(run, 0))
 }
 
 /// Has a run go on that was found in the records.
@@ -120,26 +126,22 @@ async fn take_up(app: &App, found: Found, last: String) -> Result<Begun, Failure
     .await
 }
 
-/// Answers what the run asks, or adds a message to it.
-async fn go_on(runs: &RunService, run: &RunId, text: &str) -> Result<(), Failure> {
-    let (questions, permissions) = runs.waiting(run);
-    if let Some(question) = questions.first() {
-        return runs.answer(run, &question.agent, text).await.map_err(Failure::from);
-    }
-    if let Some(wanted) = permissions.first() {
-        return permit(runs, run, wanted, text).await;
-    }
+/// Adds a message to a run.
+async fn continue_run(runs: &RunService, run: &RunId, text: String) -> Result<(), Failure> {
     let continued = runs.continue_with(run, text, Context::default(), RunOptions::default());
     continued.await.map_err(Failure::from)
 }
 
-async fn permit(runs: &RunService, run: &RunId, wanted: &PermissionRequest, text: &str) -> Result<(), Failure> {
-    let decision = if permits(text) {
-        Decision::Once
-    } else {
-        Decision::Denied
+/// Answers the request that the client was shown with its message.
+async fn answer_shown(runs: &RunService, run: &RunId, shown: &ShownRequest, text: &str) -> Result<(), Failure> {
+    let answer = match (shown.is_permission, permits(text)) {
+        (false, _) => RequestAnswer::Text(text.to_owned()),
+        (true, true) => RequestAnswer::Permission(PermissionDecision::Once),
+        (true, false) => RequestAnswer::Permission(PermissionDecision::Denied),
     };
-    runs.permit(run, &wanted.call, decision).await.map_err(Failure::from)
+    let identity = (&shown.address, &shown.digest);
+    let answered = runs.answer(run, identity, answer, AnswerSource::Page, RunOptions::default());
+    answered.await.map_err(Failure::from)
 }
 
 /// Returns the agent whose text is the reply while it arrives: the only speaker of the ensemble, if it is a model.
@@ -186,24 +188,22 @@ impl Listening {
         let mut follow = runs.follow(&run, from).await.map_err(missing)?;
         while let Some(next) = follow.next().await.map_err(|error| Failure::gone(error.to_string()))? {
             match next.kind {
-                RunEventKind::Asked(question) if question_text(&question.question) == heard => {
-                    let answered =
-                        async move { runs.answer(&run, &question.agent, &last).await.map_err(Failure::from) };
+                RunEventKind::QuestionAsked(_) | RunEventKind::PermissionRequested(_) => {
+                    let open = runs.open_requests(&run);
+                    let Some(asked) = open.iter().find(|open| request_text(open) == heard) else {
+                        return Ok(from);
+                    };
+                    let shown = ShownRequest::new(asked.request());
+                    let answered = async move { answer_shown(&runs, &run, &shown, &last).await };
                     self.app.driving(answered).await?;
                     return Ok(from);
                 }
-                RunEventKind::PermissionRequested(wanted) if permission_text(&wanted) == heard => {
-                    let decided = async move { permit(&runs, &run, &wanted, &last).await };
-                    self.app.driving(decided).await?;
-                    return Ok(from);
-                }
-                RunEventKind::Asked(_) | RunEventKind::PermissionRequested(_) => return Ok(from),
                 RunEventKind::Committed(record)
                     if next.run == self.run && matches!(record.event, Event::RunEnded(_)) =>
                 {
                     runs.ended(&run).await;
                     self.usage = Usage::default();
-                    let added = async move { go_on(&runs, &run, &last).await };
+                    let added = async move { continue_run(&runs, &run, last).await };
                     self.app.driving(added).await?;
                     return Ok(record.seq + 1);
                 }
@@ -232,8 +232,13 @@ impl Listening {
                         let _nobody_listens = said.send(Said::Piece(text));
                     }
                 }
-                RunEventKind::Asked(question) => return Ok(self.end(question_text(&question.question), "stop")),
-                RunEventKind::PermissionRequested(wanted) => return Ok(self.end(permission_text(&wanted), "stop")),
+                RunEventKind::QuestionAsked(_) | RunEventKind::PermissionRequested(_) => {
+                    // One request at a time is shown: the first in the order of the file.
+                    if let Some(first) = self.app.runs.open_requests(&self.run).first() {
+                        let shown = ShownRequest::new(first.request());
+                        return Ok(self.end(request_text(first), "stop", Some(shown)));
+                    }
+                }
                 RunEventKind::Committed(_) | RunEventKind::Live(_) => {}
             }
         }
@@ -262,13 +267,17 @@ impl Listening {
         // The next message must find the run closed.
         self.app.runs.ended(&self.run).await;
         let state = self.app.runs.recorded(&self.run).await.map_err(Failure::from)?.state;
-        Ok(self.end(reply_of(&state), finish))
+        Ok(self.end(reply_of(&state), finish, None))
     }
 
     /// The next message of this conversation belongs to this run.
-    fn end(self, text: String, finish: &'static str) -> End {
+    fn end(self, text: String, finish: &'static str, shown: Option<ShownRequest>) -> End {
         let Asked { model, messages, .. } = &self.asked;
-        self.app.conversations.remember(model, messages, &text, &self.run);
+        let last = LastReply {
+            run: self.run.clone(),
+            shown,
+        };
+        self.app.conversations.remember(model, messages, &text, last);
         End {
             text,
             finish,
@@ -281,10 +290,17 @@ fn missing(error: impl std::fmt::Display) -> Failure {
     Failure::missing(error.to_string())
 }
 
-fn permission_text(wanted: &PermissionRequest) -> String {
-    let arguments = json!(wanted.arguments);
-    format!(
-        "{} wants to call {} with {arguments}. Allow it? (yes, no)",
-        wanted.agent, wanted.tool
-    )
+/// The text of a request for a client that shows no forms.
+fn request_text(open: &OperatorRequest) -> String {
+    let request = open.request();
+    match open {
+        OperatorRequest::Question(_) => question_text(&request.question),
+        OperatorRequest::Permission(wanted) => {
+            let arguments = json!(wanted.arguments);
+            format!(
+                "{} wants to call {} with {arguments}. Allow it? (yes, no)",
+                request.agent, wanted.tool
+            )
+        }
+    }
 }

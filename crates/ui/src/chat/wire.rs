@@ -11,6 +11,7 @@ use crate::reply::Failure;
 pub(super) struct Wire {
     model: String,
     id: String,
+    run: String,
     created: i64,
     /// What was sent of the text.
     sent: String,
@@ -21,6 +22,7 @@ impl Wire {
         Self {
             model: model.to_owned(),
             id: format!("chatcmpl-{}-{}", talking.run, talking.from),
+            run: talking.run.to_string(),
             created: talking.begun.timestamp(),
             sent: String::new(),
         }
@@ -39,6 +41,7 @@ impl Wire {
                 "logprobs": null,
                 "finish_reason": end.finish,
             }],
+            "metadata": {"run": self.run},
             "usage": usage(&end.usage),
         })
     }
@@ -90,6 +93,7 @@ impl Wire {
             "created": self.created,
             "model": self.model,
             "choices": choices,
+            "metadata": {"run": self.run},
         })
     }
 }

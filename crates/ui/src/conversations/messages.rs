@@ -54,10 +54,10 @@ impl Messages {
         named(self.0.iter().map(Message::named).chain([(false, reply)]))
     }
 
-    /// The inputs that the run of this conversation can have begun with: the digest of each, and how many messages it has.
-    pub(super) fn beginnings(&self) -> Vec<(String, usize)> {
-        let ends = (1..=self.0.len()).filter(|end| self.0[end - 1].is_users);
-        ends.map(|end| (digest(&as_input(&self.0[..end])), end)).collect()
+    /// Returns the number of messages, from the first one on, that are the input with this digest.
+    pub(super) fn length_of_input(&self, input: &str) -> Option<usize> {
+        let mut ends = (1..=self.0.len()).filter(|end| self.0[end - 1].is_users);
+        ends.find(|end| digest(&as_input(&self.0[..*end])) == input)
     }
 }
 

@@ -1,7 +1,10 @@
-//! Which run the messages of a chat program belong to.
+//! The runs to which the messages of chat programs belong.
 //!
-//! What was replied since the server began is remembered. What is not remembered is found in the records: a run whose input,
-//! messages, answers and replies are those of the client.
+//! A request can name the run (`metadata.run`). Otherwise it is the run, among those that chat programs have begun here, whose
+//! input, messages, answers and replies are those of the client. `transcript.rs` folds a run into what a chat program has heard of
+//! it, and compares.
+//!
+//! Invariant: what is remembered can be lost at any time.
 
 mod messages;
 mod recorded;
@@ -12,6 +15,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use ensemble_core::request::{PendingRequest, RequestAddress, RequestDigest};
 use ensemble_core::store::RunId;
 use ensemble_language::data::digest;
 use ensemble_runs::service::RunService;
@@ -29,28 +33,63 @@ pub(crate) const BY_PAGE: &str = "the page";
 /// Most conversations that are remembered.
 const REMEMBERED: usize = 1000;
 
+/// The last reply of a run to a chat program.
+#[derive(Debug, Clone)]
+pub(crate) struct LastReply {
+    /// The run.
+    pub(crate) run: RunId,
+    /// The request that the reply has shown. The next message answers it.
+    pub(crate) shown: Option<ShownRequest>,
+}
+
+/// A request that a chat program was shown.
+#[derive(Debug, Clone)]
+pub(crate) struct ShownRequest {
+    pub(crate) address: RequestAddress,
+    pub(crate) digest: RequestDigest,
+    pub(crate) is_permission: bool,
+}
+
+impl ShownRequest {
+    pub(crate) fn new(request: &PendingRequest) -> Self {
+        Self {
+            address: request.address.clone(),
+            digest: request.digest.clone(),
+            is_permission: request.is_permission(),
+        }
+    }
+}
+
 /// Which run the messages of a conversation belong to.
 #[derive(Default)]
 pub(crate) struct Conversations {
     /// What was replied last in each run, by the ensemble and a digest of all messages.
-    replied: Mutex<HashMap<(String, String), RunId>>,
+    replied: Mutex<HashMap<(String, String), LastReply>>,
     recorded: tokio::sync::Mutex<Recorded>,
 }
 
 impl Conversations {
-    /// The run that has given the last reply in these messages, as far as it is remembered.
-    pub(crate) fn remembered(&self, model: &str, messages: &Messages) -> Option<RunId> {
+    /// The last reply in these messages, as far as it is remembered.
+    pub(crate) fn remembered(&self, model: &str, messages: &Messages) -> Option<LastReply> {
         let before = messages.before()?;
         self.replied().get(&(model.to_owned(), before)).cloned()
     }
 
-    /// The run to which the messages belong by the records. `file`: the ensemble.
+    /// Remembers a run that a chat program has begun.
+    pub(crate) async fn add(&self, runs: &RunService, run: &RunId) -> Result<(), Failure> {
+        let stored = runs.runs().find(run).await;
+        let stored = stored.map_err(|error| Failure::missing(error.to_string()))?;
+        self.recorded.lock().await.add(&*stored).await
+    }
+
+    /// The run to which the messages belong by the records: the run with this id, or one that is remembered. `file`: the ensemble.
     pub(crate) async fn recorded(
         &self,
         runs: &RunService,
         model: &str,
         file: &str,
         messages: &Messages,
+        id: Option<&str>,
     ) -> Result<Option<Found>, Failure> {
         let file = canonical(&runs.runs().project().folder.join(Path::new(file)));
         let was_given = |reply: &str| {
@@ -58,21 +97,21 @@ impl Conversations {
             self.replied().contains_key(&given)
         };
         let mut recorded = self.recorded.lock().await;
-        recorded.find(runs, &file, messages, was_given).await
+        recorded.find(runs, &file, messages, id, was_given).await
     }
 
     /// The run has given this reply, and stands there now.
-    pub(crate) fn remember(&self, model: &str, messages: &Messages, reply: &str, run: &RunId) {
+    pub(crate) fn remember(&self, model: &str, messages: &Messages, reply: &str, last: LastReply) {
         let given = messages.with_reply(&digest(reply));
         let mut replied = self.replied();
-        replied.retain(|_, known| known != run);
+        replied.retain(|_, known| known.run != last.run);
         if replied.len() >= REMEMBERED {
             replied.clear();
         }
-        replied.insert((model.to_owned(), given), run.clone());
+        replied.insert((model.to_owned(), given), last);
     }
 
-    fn replied(&self) -> MutexGuard<'_, HashMap<(String, String), RunId>> {
+    fn replied(&self) -> MutexGuard<'_, HashMap<(String, String), LastReply>> {
         self.replied.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

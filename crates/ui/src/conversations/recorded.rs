@@ -1,11 +1,11 @@
-//! The latest runs of the project, by what was said in them.
+//! The runs of conversations, by what was said in them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ensemble_core::conversation::Event;
-use ensemble_core::store::{RunFollower, RunId, StoreError, StoredRun};
+use ensemble_core::store::{RunFollower, RunId, StoredRun};
 use ensemble_language::data::{Usage, digest};
 use ensemble_runs::recorded::{recorded_ensemble, started};
 use ensemble_runs::service::RunService;
@@ -14,24 +14,20 @@ use super::messages::Messages;
 use super::transcript::{End, Place, Transcript};
 use crate::reply::Failure;
 
-/// How many runs are looked at, the latest first.
-const LATEST: usize = 1000;
+/// The maximum number of runs that are remembered.
+const REMEMBERED: usize = 1000;
 
-/// The latest runs. Of each one the first record is read; of one that has begun with the same messages, all records, once.
+/// The runs that chat programs have begun here, or have named. Of each, the records are read once.
 #[derive(Default)]
 pub(super) struct Recorded(HashMap<RunId, Entry>);
 
 struct Entry {
-    /// `None`: it is not a run that a chat program can have begun.
-    beginning: Option<Beginning>,
-    follower: Box<dyn RunFollower>,
-    transcript: Transcript,
-}
-
-struct Beginning {
+    /// The file of the ensemble.
     file: PathBuf,
     /// The digest of the input.
     input: String,
+    follower: Box<dyn RunFollower>,
+    transcript: Transcript,
 }
 
 /// A run to which messages belong.
@@ -47,67 +43,91 @@ pub(crate) struct Found {
 }
 
 impl Recorded {
-    /// The run of this ensemble to which the messages belong. `was_given`: whether the client got the reply with this digest.
+    /// Remembers a run. The oldest is forgotten if there are too many.
+    pub(super) async fn add(&mut self, run: &dyn StoredRun) -> Result<(), Failure> {
+        if self.0.contains_key(run.id()) {
+            return Ok(());
+        }
+        let entry = Entry::of(run).await?;
+        if self.0.len() >= REMEMBERED
+            && let Some(oldest) = self.0.keys().min().cloned()
+        {
+            self.0.remove(&oldest);
+        }
+        self.0.insert(run.id().clone(), entry);
+        Ok(())
+    }
+
+    /// Returns the run of this ensemble to which the messages belong: the run with this id, or any run that is remembered.
+    /// `was_given`: whether the client got the reply with this digest.
+    ///
+    /// # Errors
+    /// There is no run with this id, or the messages do not continue it.
     pub(super) async fn find(
         &mut self,
         runs: &RunService,
         file: &Path,
         messages: &Messages,
+        id: Option<&str>,
         was_given: impl Fn(&str) -> bool,
     ) -> Result<Option<Found>, Failure> {
-        let stored = match runs.runs().store().list().await {
-            Err(StoreError::Empty { .. }) => Vec::new(),
-            stored => stored.map_err(|error| Failure::missing(error.to_string()))?,
+        let Some(id) = id else {
+            let mut latest_first: Vec<RunId> = self.0.keys().cloned().collect();
+            latest_first.sort_by(|a, b| b.cmp(a));
+            let mut second = None;
+            for id in latest_first {
+                // A run that was deleted is forgotten.
+                let Ok(run) = runs.runs().find(&id).await else {
+                    self.0.remove(&id);
+                    continue;
+                };
+                match self.found(&run, runs, file, messages, &was_given).await {
+                    Some(found) if found.place == Place::Replied => return Ok(Some(found)),
+                    Some(found) if second.is_none() => second = Some(found),
+                    _ => {}
+                }
+            }
+            return Ok(second);
         };
-        let latest = &stored[stored.len().saturating_sub(LATEST)..];
-        let ids: HashSet<&RunId> = latest.iter().map(|run| run.id()).collect();
-        self.0.retain(|id, _| ids.contains(id));
-        let beginnings: HashMap<String, usize> = messages.beginnings().into_iter().collect();
-        let mut second = None;
-        for run in latest.iter().rev() {
-            if !self.0.contains_key(run.id()) {
-                // One that cannot be read is looked at again the next time.
-                let Some(entry) = Entry::of(&**run).await else { continue };
-                self.0.insert(run.id().clone(), entry);
-            }
-            let Some(entry) = self.0.get_mut(run.id()) else {
-                continue;
-            };
-            let begun = entry.beginning.as_ref().filter(|begun| begun.file == file);
-            let Some(input) = begun.and_then(|begun| beginnings.get(&begun.input)) else {
-                continue;
-            };
-            match entry.found(run, runs, messages, *input, &was_given).await {
-                Some(found) if found.place == Place::Replied => return Ok(Some(found)),
-                Some(found) if second.is_none() => second = Some(found),
-                _ => {}
-            }
+        let run = runs.runs().store().find(id).await;
+        let run = run.map_err(|error| Failure::missing(error.to_string()))?;
+        self.add(&*run).await?;
+        match self.found(&run, runs, file, messages, &was_given).await {
+            Some(found) => Ok(Some(found)),
+            None => Err(Failure::wrong(format!(
+                "these messages do not continue run `{}`; without `metadata.run` they begin a new run",
+                run.id()
+            ))),
         }
-        Ok(second)
+    }
+
+    async fn found(
+        &mut self,
+        run: &Arc<dyn StoredRun>,
+        runs: &RunService,
+        file: &Path,
+        messages: &Messages,
+        was_given: impl Fn(&str) -> bool,
+    ) -> Option<Found> {
+        let entry = self.0.get_mut(run.id()).filter(|entry| entry.file == file)?;
+        let input = messages.length_of_input(&entry.input)?;
+        entry.found(run, runs, messages, input, was_given).await
     }
 }
 
 impl Entry {
-    async fn of(run: &dyn StoredRun) -> Option<Self> {
-        let first = run.read().await.ok()?.next().await.ok()??;
-        let Event::RunStarted(started) = &first.event else {
-            return None;
-        };
-        // What a chat program begins has nothing but its input.
-        let is_plain = started.context.is_empty()
-            && started.models.is_empty()
-            && started.stubs.is_empty()
-            && started.responders.is_empty()
-            && started.forked_from.is_none();
-        let beginning = || Beginning {
-            file: canonical(Path::new(&started.ensemble_file)),
-            input: digest(&started.input),
-        };
-        Some(Self {
-            beginning: is_plain.then(beginning),
-            follower: run.follow(),
-            transcript: Transcript::default(),
-        })
+    async fn of(run: &dyn StoredRun) -> Result<Self, Failure> {
+        let read = async { run.read().await?.next().await };
+        let first = read.await.map_err(|error| Failure::missing(error.to_string()))?;
+        match first.map(|record| record.event) {
+            Some(Event::RunStarted(started)) => Ok(Self {
+                file: canonical(Path::new(&started.ensemble_file)),
+                input: digest(&started.input),
+                follower: run.follow(),
+                transcript: Transcript::default(),
+            }),
+            _ => Err(Failure::missing(format!("run `{}` has no beginning", run.id()))),
+        }
     }
 
     /// The run, if the messages belong to it and the client can go on with it.
@@ -164,8 +184,7 @@ impl Entry {
 }
 
 fn is_asking(runs: &RunService, run: &RunId) -> bool {
-    let (questions, permissions) = runs.waiting(run);
-    !questions.is_empty() || !permissions.is_empty()
+    !runs.open_requests(run).is_empty()
 }
 
 pub(super) fn canonical(path: &Path) -> PathBuf {

@@ -1,16 +1,16 @@
-//! Edits in the graph, as splices of the text.
+//! Edits of the graph, as edits of the text.
 
 use std::path::Path;
 use std::sync::Arc;
 
+use ensemble_ide::analysis::View;
+use ensemble_ide::analysis::files::{is_shared_script, list_tests_of};
+use ensemble_ide::analysis::findings::{Kind, Place};
+use ensemble_ide::analysis::names::{self, Named};
+use ensemble_ide::analysis::rename::{self, Renamed};
 use ensemble_language::design::{self, Command};
 use ensemble_language::loader::load;
 use ensemble_language::source::{Source, Span};
-use ensemble_lsp::analysis::View;
-use ensemble_lsp::analysis::findings::{Kind, Place};
-use ensemble_lsp::analysis::names::{self, Named};
-use ensemble_lsp::analysis::rename::{self, Renamed};
-use ensemble_lsp::server::{is_shared, tests_of};
 use ensemble_runs::project::{Project, read_source};
 use serde_json::{Value, json};
 
@@ -58,14 +58,14 @@ pub(super) fn edit(app: &App, given: &Value) -> Result<Value, Failure> {
     let edits = fix
         .edits
         .iter()
-        .map(|edit| spliced(&units, edit.span, &edit.replacement));
+        .map(|edit| edit_to_json(&units, edit.span, &edit.replacement));
     Ok(json!({"title": fix.title, "edits": edits.collect::<Vec<_>>(), "scripts": [], "uncertain": []}))
 }
 
-fn spliced(units: &Units<'_>, span: Span, text: &str) -> Value {
-    let mut splice = units.range(span);
-    splice["text"] = text.into();
-    splice
+fn edit_to_json(units: &Units<'_>, span: Span, text: &str) -> Value {
+    let mut json = units.range(span);
+    json["text"] = text.into();
+    json
 }
 
 /// `{do: rename, agent, name}`.
@@ -81,12 +81,15 @@ fn rename(app: &App, path: &Path, text: &Arc<str>, wanted: &Value) -> Result<Val
     let view = View::of(text, place.folder(), ensemble, Kind::Ensemble);
     let definition = names::definition(&view, Named::Agent, agent);
     let at = definition.ok_or_else(|| Failure::wrong(format!("there is no agent `{agent}`")))?;
-    let shared = |script: &Path| is_shared(script, &absolute) || !project.holds(script);
-    let tests = tests_of(&absolute).into_iter();
+    let shared = |script: &Path| is_shared_script(script, &absolute) || !project.holds(script);
+    let tests = list_tests_of(&absolute).into_iter();
     let tests = tests.filter_map(|(path, text)| Some((path.strip_prefix(&project.folder).ok()?.to_owned(), text)));
     let renamed = rename::rename(&view, at.start, name, &shared, tests.collect()).map_err(Failure::wrong)?;
     let units = Units::of(text);
-    let edits = renamed.edits.iter().map(|edit| spliced(&units, edit.span, &edit.text));
+    let edits = renamed
+        .edits
+        .iter()
+        .map(|edit| edit_to_json(&units, edit.span, &edit.replacement));
     Ok(json!({
         "title": format!("call `{agent}` `{name}`"),
         "edits": edits.collect::<Vec<_>>(),

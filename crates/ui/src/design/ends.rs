@@ -3,8 +3,6 @@
 //! A field of a browser knows one line end only. **Invariant:** a text that is shown and written again without a change has
 //! the same bytes, and a line that was not changed keeps its line end.
 
-use similar::{Algorithm, DiffOp, capture_diff_slices};
-
 const MARK: char = '\u{feff}';
 
 /// The text without a byte order mark, each line end as `\n`.
@@ -35,15 +33,11 @@ pub(super) fn written(disk: &str, page: &str) -> String {
         return format!("{mark}{}", page.replace('\n', usual));
     }
     let new = lines(page);
-    let texts = |lines: &[(&'_ str, &'_ str)]| lines.iter().map(|line| line.0.to_owned()).collect::<Vec<_>>();
     let mut ends: Vec<&str> = vec![usual; new.len()];
-    for op in capture_diff_slices(Algorithm::Myers, &texts(&old), &texts(&new)) {
-        // A line in the place of another one keeps its end, too.
-        let (old_at, new_at) = (op.old_range().start, op.new_range().start);
-        if matches!(op, DiffOp::Equal { .. } | DiffOp::Replace { .. }) {
-            for at in 0..op.old_range().len().min(op.new_range().len()) {
-                ends[new_at + at] = old[old_at + at].1;
-            }
+    // A line in the place of another one keeps its end, too.
+    for same in ensemble_diff::correspondences(&texts(&old), &texts(&new)) {
+        for (before, after) in same.before.zip(same.after) {
+            ends[after] = old[before].1;
         }
     }
     let mut text = mark.to_owned();
@@ -57,6 +51,11 @@ pub(super) fn written(disk: &str, page: &str) -> String {
         });
     }
     text
+}
+
+/// The lines without their ends.
+fn texts<'t>(lines: &[(&'t str, &'t str)]) -> Vec<&'t str> {
+    lines.iter().map(|(text, _)| *text).collect()
 }
 
 /// The lines, each with its end; the last one has none.

@@ -1,10 +1,10 @@
 //! What is found in a text, its agents, and its graph.
 
+use ensemble_ide::analysis::findings::Place;
 use ensemble_language::diagnostic::Diagnostic;
-use ensemble_language::fix::{Applicability, Fix};
 use ensemble_language::loader::load;
 use ensemble_language::source::Source;
-use ensemble_lsp::analysis::findings::Place;
+use ensemble_language::yaml::edit::{Applicability, Fix};
 use ensemble_reports::report::graph::{STYLE, svg};
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ pub(super) fn examine(app: &App, given: &Value) -> Result<Value, Failure> {
 
 fn described(finding: &Diagnostic, source: &Source, units: &Units<'_>) -> Value {
     let is_here = finding.source.name() == source.name();
-    let own = |fix: &&Fix| fix.edits.iter().all(|edit| *edit.file == *source.name());
+    let own = |fix: &&Fix| *fix.file == *source.name();
     let fix = finding.fix.as_ref().filter(own).filter(|_| is_here).map(|fix| {
         let edits = fix.edits.iter().map(|edit| {
             let mut range = units.range(edit.span);

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ensemble_ide::analysis::rename::in_other;
 use ensemble_language::cases::is_test_file;
 use ensemble_language::loader::load;
 use ensemble_language::source::Source;
-use ensemble_lsp::analysis::rename::in_other;
 use ensemble_runs::project::{Project, read_source};
-use ensemble_runs::replaced::{NotReplaced, Replacement, replace_all};
+use ensemble_runs::replaced::{ReplaceError, Replacement, replace_all};
 use hyper::StatusCode;
 use serde_json::{Value, json};
 use sha2::Digest as _;
@@ -167,9 +167,9 @@ fn put(project: &Project, files: &[(PathBuf, &str, &str)]) -> Result<(), Failure
         let shown = |at: usize| files[at].0.display().to_string();
         let file = shown(none.at);
         let mut failure = match none.why {
-            NotReplaced::Changed => changed(&file),
-            NotReplaced::ReadOnly => forbidden(format!("`{file}` is read-only")),
-            NotReplaced::Refused(why) => Failure::gone(format!("`{file}` cannot be written: {why}")),
+            ReplaceError::Changed => changed(&file),
+            ReplaceError::ReadOnly => forbidden(format!("`{file}` is read-only")),
+            ReplaceError::Refused(why) => Failure::gone(format!("`{file}` cannot be written: {why}")),
         };
         if !none.left.is_empty() {
             let left: Vec<String> = none.left.into_iter().map(shown).collect();

@@ -1,17 +1,18 @@
 // What can be done with a run: answer, permit, stop, resume, continue.
 
-import { block, button, h, post, shown } from '/base.js';
+import { block, button, h, post } from '/base.js';
 
 /** An answer to a question; with choices, one of them. */
-function question(run, agent, asked, refused) {
-  const send = answer => post('/api/answer', { id: run.id, agent, answer });
-  const heading = h('h2', {}, `${agent} asks`);
+function question(run, asked) {
+  const { address, digest, refused } = asked;
+  const send = answer => post('/api/answer', { id: run.id, address, digest, answer });
+  const heading = h('h2', {}, `${address} asks`);
   const prompt = h('p', { class: 'text' }, asked.prompt);
   const told = refused && h('p', { class: 'failure' }, `The last answer was refused: ${refused}`);
   if (asked.choices.length > 0) {
     return h('section', { class: 'ask' }, heading, prompt, told, h('div', { class: 'actions' }, asked.choices.map(choice => button(choice, () => send(choice)))));
   }
-  const field = h('textarea', { rows: '2', 'aria-label': `Answer to ${agent}` });
+  const field = h('textarea', { rows: '2', 'aria-label': `Answer to ${address}` });
   const answer = button('Answer', () => send(field.value));
   field.addEventListener('keydown', event => {
     if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) answer.click();
@@ -20,22 +21,17 @@ function question(run, agent, asked, refused) {
 }
 
 function permission(run, asked) {
-  const decide = decision => () => post('/api/permit', { id: run.id, call: asked.call, decision });
-  return h('section', { class: 'ask' }, h('h2', {}, `${asked.agent} wants to call ${asked.tool}`), h('h3', {}, 'Arguments'), block(asked.arguments),
+  const { address, digest, permission: { tool, arguments: given } } = asked;
+  const decide = decision => () => post('/api/permit', { id: run.id, address, digest, decision });
+  return h('section', { class: 'ask' }, h('h2', {}, `${address} wants to call ${tool}`), h('h3', {}, 'Arguments'), block(given),
     h('div', { class: 'actions' }, button('Allow once', decide('once')), button('Allow in this run', decide('always')), button('Deny', decide('denied'))));
 }
 
 /** All that waits for a person. */
 export function waiting(run) {
   const { waiting: open, questions } = run.head;
-  const inner = one => (one.run === run.id ? one.agent : `${one.agent}`);
-  return [
-    ...open.questions.map(one => question(run, inner(one), one.question, one.refused)),
-    ...open.permissions.map(one => permission(run, one)),
-    ...questions.map(({ agent, question: one }) => (one.permission
-      ? h('section', { class: 'ask' }, h('h2', {}, `${agent} wants to call ${one.permission.tool}`), h('p', {}, 'Resume the run to decide.'), block(shown(one.permission.arguments)))
-      : question(run, agent, one))),
-  ];
+  const here = [...open.questions, ...open.permissions].sort((one, other) => one.position - other.position);
+  return [...here, ...questions].map(one => (one.permission ? permission(run, one) : question(run, one)));
 }
 
 /** Buttons for what the run allows now. */

@@ -19,7 +19,7 @@ impl View {
         let is_free = driven == Driven::Nowhere && !is_inner;
         let questions = self.story.questions().into_iter().filter(|_| is_free);
         let questions: Vec<Value> = questions
-            .map(|open| json!({"agent": open.asker(), "question": open.question}))
+            .map(|open| json!(open))
             .collect();
         let warnings = &self.story.warnings;
         json!({

@@ -1,6 +1,8 @@
 //! The fold of a run for the page: rows in the order of time, and sums.
 //!
 //! A record costs the same in a long run as in a short one: only the rows that it changes are written again.
+//!
+//! Invariant: it depends on records alone, and a record costs the same in a long run as in a short one.
 
 mod detail;
 mod head;

@@ -2,8 +2,6 @@
 
 use std::path::Path;
 
-use similar::TextDiff;
-
 /// The maximum number of bytes of a diff in a record.
 const LONGEST: usize = 64 << 10;
 
@@ -16,8 +14,7 @@ pub(super) fn unified(path: &Path, old: &str, new: &str) -> String {
     if old.len().max(new.len()) > LARGEST {
         return format!("{shown}: {} bytes before, {} bytes now", old.len(), new.len());
     }
-    let diff = TextDiff::from_lines(old, new);
-    let mut text = diff.unified_diff().context_radius(3).header(&shown, &shown).to_string();
+    let mut text = ensemble_diff::unified(&shown, old, new);
     if text.len() > LONGEST {
         text.truncate(text.floor_char_boundary(LONGEST));
         text.push_str("\n[the rest of the diff is left out]\n");

@@ -27,11 +27,11 @@ pub use self::simulated::{CONFIG as SIMULATED_CONFIG, run_simulated};
 use super::build_error::BuildError;
 use super::dialogue::{Cause, Now, RoundOutcome, RoundRequest, Tools};
 use super::llm::{Converse, LlmRunner};
-use super::process::{Environment, Invocation, Watchdog};
 use super::tool::ToolPermissions;
 use super::{BoxFuture, Execution};
 use ensemble_core::thread::LiveOutput;
 use ensemble_language::ensemble::{Acp, Agent, Llm};
+use ensemble_process::{Environment, Invocation, Watchdog};
 
 /// How the program of an external agent is started, and what it may do.
 pub struct External {
@@ -133,13 +133,15 @@ impl Programs {
     }
 
     /// Ends all programs. None is running when this returns.
-    pub async fn close(&self) {
-        let kept = std::mem::take(&mut *lock(&self.kept));
-        let ending = std::mem::take(&mut *lock(&self.ending));
-        futures_util::future::join_all(kept.into_iter().map(Live::end)).await;
-        for task in ending {
-            let _ended = task.await;
-        }
+    pub fn close<'f>(&'f self) -> BoxFuture<'f, ()> {
+        Box::pin(async move {
+            let kept = std::mem::take(&mut *lock(&self.kept));
+            let ending = std::mem::take(&mut *lock(&self.ending));
+            futures_util::future::join_all(kept.into_iter().map(Live::end)).await;
+            for task in ending {
+                let _ended = task.await;
+            }
+        })
     }
 }
 

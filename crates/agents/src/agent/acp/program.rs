@@ -10,7 +10,7 @@ use super::wire::{Frame, Reader, Writer};
 use super::{External, ProgramServer, ProgramServerKind, unavailable};
 use crate::agent::Execution;
 use crate::agent::dialogue::Cause;
-use crate::agent::process::service::{self, Service, ServiceSettings};
+use ensemble_process::service::{self, Service, ServiceSettings};
 
 /// The time limit for each step of a start: a program that says nothing is given up.
 const START_TIMEOUT: Duration = Duration::from_secs(60);

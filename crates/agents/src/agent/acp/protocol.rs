@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use agent_client_protocol::v1::schema as acp;
+use agent_client_protocol_schema::v1 as acp;
 use serde_json::{Map, Value, json};
 
 use super::{ProgramServer, ProgramServerKind};
@@ -118,7 +118,7 @@ pub(super) fn initialize() -> Value {
         .read_text_file(true)
         .write_text_file(true);
     let us = acp::Implementation::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
-    let request = acp::InitializeRequest::new(agent_client_protocol::schema::ProtocolVersion::V1);
+    let request = acp::InitializeRequest::new(agent_client_protocol_schema::ProtocolVersion::V1);
     json!(
         request
             .client_capabilities(acp::ClientCapabilities::new().fs(files))
@@ -129,7 +129,7 @@ pub(super) fn initialize() -> Value {
 /// What the program answered to `initialize`.
 pub(super) fn abilities(answer: Value) -> Result<Abilities, String> {
     let answer: acp::InitializeResponse = serde_json::from_value(answer).map_err(|_| NOT_THE_PROTOCOL.to_owned())?;
-    if answer.protocol_version != agent_client_protocol::schema::ProtocolVersion::V1 {
+    if answer.protocol_version != agent_client_protocol_schema::ProtocolVersion::V1 {
         return Err("it speaks no version of the protocol that is known here".to_owned());
     }
     Ok(Abilities {

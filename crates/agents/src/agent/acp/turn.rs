@@ -14,10 +14,11 @@ use super::wire::Frame;
 use crate::agent::dialogue::{Cause, Progress, RoundRequest};
 use crate::agent::tool::Permitted;
 use crate::agent::{BoxFuture, Execution};
-use crate::model::estimate_tokens;
 use ensemble_core::thread::{LiveOutput, LiveUpdate, StopReason, Thread};
-use ensemble_language::data::{FailureKind, JsonMap, Question, Usage};
+use ensemble_core::request::PendingRequest;
+use ensemble_language::data::{FailureKind, JsonMap, Usage};
 use ensemble_language::ensemble::{AcpToolKind, Permission};
+use ensemble_models::estimate_tokens;
 
 /// The metadata key of an iteration for the session of the program.
 pub(super) const SESSION: &str = "session";
@@ -68,7 +69,7 @@ pub(super) async fn performed(
         thought: String::new(),
         last_text: String::new(),
         said: 0,
-        waits_for: None,
+        waits_for: Vec::new(),
         allowed: Vec::new(),
     };
     turn.hold(&told).await
@@ -111,7 +112,7 @@ struct Turn<'a> {
     last_text: String,
     /// All that the program said, in bytes.
     said: u64,
-    waits_for: Option<Box<Question>>,
+    waits_for: Vec<PendingRequest>,
     /// Paths of calls that were permitted in this prompt.
     allowed: Vec<std::path::PathBuf>,
 }
@@ -363,8 +364,8 @@ impl<'a> Turn<'a> {
         let refused = match decided.permitted {
             Permitted::Yes => None,
             Permitted::No(refused) => Some(refused),
-            Permitted::Waits(question) => {
-                self.waits_for = Some(question);
+            Permitted::Waits(request) => {
+                self.waits_for.push(*request);
                 let cancel = protocol::cancel(&self.live()?.session);
                 self.live()?.writer.notify("session/cancel", &cancel)?;
                 return Ok(self.live()?.writer.answer(&decided.id, &Answers::cancelled())?);
@@ -441,8 +442,9 @@ impl<'a> Turn<'a> {
             live.pass_on(self.execution);
             self.external.programs.keep(live);
         }
-        if let Some(question) = self.waits_for.take() {
-            return Err(Cause::Waits(question));
+        let requests = std::mem::take(&mut self.waits_for);
+        if !requests.is_empty() {
+            return Err(Cause::Waits(requests));
         }
         let end = end.map_err(|error| Cause::External(FailureKind::Model, error))?;
         self.progress.note("stop_reason", json!(end.reason));

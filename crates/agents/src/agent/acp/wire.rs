@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use ensemble_wire::lines::LineBuffer;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::mpsc;
 
 /// The maximum size of a message of a program, in bytes: 16 MiB.
@@ -30,7 +31,7 @@ pub(super) enum Frame {
 /// The messages of a program. Reading can be given up and begun again at any time.
 pub(super) struct Reader<R> {
     stream: BufReader<R>,
-    line: Vec<u8>,
+    lines: LineBuffer,
     stray: u32,
 }
 
@@ -38,7 +39,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
     pub(super) fn new(stream: R) -> Self {
         Self {
             stream: BufReader::new(stream),
-            line: Vec::new(),
+            lines: LineBuffer::new(LONGEST_MESSAGE),
             stray: 0,
         }
     }
@@ -66,24 +67,10 @@ impl<R: AsyncRead + Unpin> Reader<R> {
     }
 
     async fn line(&mut self) -> Result<Option<Vec<u8>>, String> {
-        loop {
-            let Ok(buffer) = self.stream.fill_buf().await else {
-                return Ok(None);
-            };
-            if buffer.is_empty() {
-                return Ok(None);
-            }
-            let newline = buffer.iter().position(|byte| *byte == b'\n');
-            let taken = newline.map_or(buffer.len(), |at| at + 1);
-            self.line.extend_from_slice(&buffer[..taken]);
-            self.stream.consume(taken);
-            if self.line.len() > LONGEST_MESSAGE {
-                let limit = LONGEST_MESSAGE >> 20;
-                return Err(format!("it sent a message of more than {limit} MiB"));
-            }
-            if newline.is_some() {
-                return Ok(Some(std::mem::take(&mut self.line)));
-            }
+        match self.lines.next_line(&mut self.stream).await {
+            Ok(Some(Ok(line))) => Ok(Some(line)),
+            Ok(Some(Err(error))) => Err(format!("it sent {error}")),
+            Ok(None) | Err(_) => Ok(None),
         }
     }
 }

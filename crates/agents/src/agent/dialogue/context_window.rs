@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::{Dialogue, Window};
 use crate::agent::build_error::BuildError;
 use crate::agent::window::{AgentWindow, WindowResources, room};
-use crate::model::Model;
 use ensemble_language::ensemble::{ContextWindow, ModelChoice};
+use ensemble_models::Model;
 
 impl Dialogue {
     /// Sets a context window, which selects the messages of a long thread that are sent. The thread itself stays

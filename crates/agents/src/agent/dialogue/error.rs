@@ -1,8 +1,9 @@
 //! The error of a dialogue, with the thread that can be continued.
 
-use crate::model::{ModelError, ModelErrorKind};
 use ensemble_core::thread::{StopReason, Thread, UNKNOWN_FATE};
-use ensemble_language::data::{FailureKind, Question, Usage};
+use ensemble_core::request::PendingRequest;
+use ensemble_language::data::{FailureKind, Usage};
+use ensemble_models::{ModelError, ModelErrorKind};
 
 /// The error of a call that was not made.
 pub(super) const NOT_MADE: &str = "the call was not made";
@@ -68,8 +69,8 @@ pub enum Cause {
     #[error("{0}")]
     ContextTooLong(String),
     /// A tool call needs an answer of a person, and nobody is there.
-    #[error("a tool call waits for an answer: {}", .0.prompt)]
-    Waits(Box<Question>),
+    #[error("a tool call waits for an answer: {}", .0.first().map_or("", |request| request.question.prompt.trim()))]
+    Waits(Vec<PendingRequest>),
     /// An external program failed in this way.
     #[error("{1}")]
     External(FailureKind, String),

@@ -9,9 +9,10 @@ use serde_json::Value;
 use super::{Admission, NoTools, Tools};
 use crate::agent::BoxFuture;
 use crate::agent::schema::Schema;
-use crate::model::ToolSpec;
 use ensemble_core::thread::{ToolCall, ToolEnd};
-use ensemble_language::data::{Question, Usage};
+use ensemble_core::request::PendingRequest;
+use ensemble_language::data::Usage;
+use ensemble_models::ToolSpec;
 
 /// The error of a function, which goes to the model. `?` converts every error, and `.into()` converts a text.
 pub type ToolError = Box<dyn std::error::Error + Send + Sync>;
@@ -112,7 +113,7 @@ impl Tools for Functions {
         }
     }
 
-    fn waits_for(&self) -> Option<Question> {
+    fn waits_for(&self) -> Vec<PendingRequest> {
         self.beside.waits_for()
     }
 

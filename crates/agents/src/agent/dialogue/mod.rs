@@ -85,10 +85,10 @@ pub use tools::{Admission, NoTools, Tools};
 pub use typed::{Answer, MAX_CORRECTIONS};
 pub use window::{Window, WindowError, WindowInput, WindowOutput};
 
-pub use crate::model::ToolSpec;
 pub use ensemble_core::thread::{Message, Role, StopReason, Thread, ThreadError, ToolCall, ToolEnd};
 pub use ensemble_language::data::Usage;
 pub use ensemble_language::ensemble::{ContextWindow, Profile, Reply, Strategy};
+pub use ensemble_models::ToolSpec;
 
 use std::fmt;
 use std::sync::Arc;
@@ -100,11 +100,11 @@ use serde_json::Value;
 
 use self::function::Functions;
 use super::BoxFuture;
-use crate::model::Model;
 use ensemble_core::runner::ExecutionRecords;
 use ensemble_core::thread::ExecutionRef;
 use ensemble_language::data::Remaining;
 use ensemble_language::ensemble::{SIMULATED, Simulated};
+use ensemble_models::Model;
 
 /// The default for the maximum number of requests in one round.
 pub const MAX_ITERATIONS: u32 = 10;

@@ -1,26 +1,8 @@
 //! Models that use the environment variables, the clock and the random numbers of this process.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this is the edge where the process is looked at, and a crate feature of its own (`process`)"
-)]
-
-use std::time::SystemTime;
-
 use super::Dialogue;
-use crate::model::{Model, Network, ProfileError};
 use ensemble_language::ensemble::Profile;
-
-impl Network {
-    /// A network with the environment variables, the clock and the random numbers of this process.
-    pub fn of_process() -> Self {
-        Self::new(
-            |name| std::env::var(name).ok(),
-            || SystemTime::now().into(),
-            fastrand::f64,
-        )
-    }
-}
+use ensemble_models::{Model, Network, ProfileError};
 
 impl Dialogue {
     /// With the model of that name, `PROVIDER/MODEL` or `simulated`. Its key is read from the environment of this

@@ -11,15 +11,15 @@ use super::call_ids::make_unique;
 use super::too_long::{again, beside_messages, shorter, tokens as tokens_of, within};
 use super::tools::Calling;
 use super::{Cause, Dialogue, Tools, WindowInput, WindowOutput};
-use crate::model::{
-    ModelAnswer, ModelQuery, ModelReply, ToolSpec, estimate_attachment, estimate_files, estimate_tokens,
-};
 use ensemble_core::runner::ExecutionRecords;
 use ensemble_core::thread::{
     Attachment, ExecutionRef, Iteration, LiveOutput, Message, Role, StopReason, TASK, Thread, ToolCall,
 };
 use ensemble_language::data::{Remaining, Usage};
 use ensemble_language::ensemble::Price;
+use ensemble_models::{
+    ModelAnswer, ModelQuery, ModelReply, ToolSpec, estimate_attachment, estimate_files, estimate_tokens,
+};
 
 /// The parameters of a round.
 #[derive(Debug, Clone)]
@@ -157,8 +157,9 @@ impl Dialogue {
                 warn: &|warning| progress.warn(warning),
             };
             let results = calling.perform(calls).await;
-            if let Some(question) = tools.waits_for() {
-                return Err(Cause::Waits(Box::new(question)));
+            let requests = tools.waits_for();
+            if !requests.is_empty() {
+                return Err(Cause::Waits(requests));
             }
             let is_last = progress.lock().exchange.exceeded_max_iterations(opening.max_requests);
             progress.change(|exchange| exchange.add_tool_results(results, (self.now)()));
@@ -456,7 +457,7 @@ pub(in crate::agent) struct Booked<'n> {
 impl Drop for Booked<'_> {
     fn drop(&mut self) {
         let conversed = self.progress.lock();
-        self.notes.book(conversed.usage);
+        self.notes.add_usage(conversed.usage);
         if conversed.end.is_none()
             && let Some(open) = conversed.exchange.iterations().get(conversed.recorded.iterations)
         {

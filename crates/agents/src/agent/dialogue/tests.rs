@@ -6,11 +6,11 @@ use serde_json::json;
 use super::*;
 use crate::agent::Notes;
 use crate::agent::fixtures::Prepared;
-use crate::model::{Link, ModelError, ModelReply, ToolSpec};
 use ensemble_core::runner::ExecutionRecords;
 use ensemble_core::thread::{Role, ToolCall, ToolEnd};
 use ensemble_language::data::{Cost, Remaining};
 use ensemble_language::ensemble::{Price, Profile};
+use ensemble_models::{Link, ModelError, ModelReply, ToolSpec};
 
 /// `double` doubles, `slow` never ends; keeps how many of its calls were under way at once.
 #[derive(Default)]

@@ -4,9 +4,9 @@
 use serde_json::{Value, json};
 
 use crate::agent::window::tokens::TokenCounter;
-use crate::model::{ModelAnswer, ModelErrorKind, ToolSpec, estimate_tokens};
 use ensemble_core::thread::Message;
 use ensemble_core::thread::window::{Keep, Limits, Rules, Size, Whole, cut};
+use ensemble_models::{ModelAnswer, ModelErrorKind, ToolSpec, estimate_tokens};
 
 /// A request without a part of its messages.
 pub(super) struct Shorter {

@@ -9,10 +9,11 @@ use serde_json::Value;
 
 use crate::agent::BoxFuture;
 use crate::agent::schema::Schema;
-use crate::model::ToolSpec;
+use ensemble_core::request::PendingRequest;
 use ensemble_core::runner::ExecutionRecords;
 use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, ToolCall, ToolEnd, UNKNOWN_FATE};
-use ensemble_language::data::{Question, Usage};
+use ensemble_language::data::Usage;
+use ensemble_models::ToolSpec;
 
 /// The right of a call to run. It is given back when it is dropped.
 #[derive(Default)]
@@ -55,9 +56,9 @@ pub trait Tools: Send + Sync {
         false
     }
 
-    /// The question of a call that came back without an end, because it waits for an answer of a person.
-    fn waits_for(&self) -> Option<Question> {
-        None
+    /// The requests of calls that came back without an end, because they wait for answers of a person.
+    fn waits_for(&self) -> Vec<PendingRequest> {
+        Vec::new()
     }
 
     /// The usage of models in tools since the last call of this function.

@@ -11,6 +11,7 @@ mod part;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,8 +23,9 @@ use self::combine::{Combiner, Judged};
 use self::list::List;
 use self::part::{LatestAttempt, PartObserved, PartRun};
 use super::build_error::BuildError;
-use super::{BoxFuture, Execution, Notes, Observation, Observed, Runner};
+use super::{AttemptOutcome, AttemptResult, BoxFuture, Execution, Notes, Runner};
 use ensemble_core::conversation::{ExecutionEnd, PartEnded};
+use ensemble_core::request::PendingRequest;
 use ensemble_core::runner::{Part, Parts, turn_is_up};
 use ensemble_language::data::{Failure, FailureKind, JsonMap, Usage};
 use ensemble_language::ensemble::{Agent, AgentKind, AtLeast, ForEach, PartFailure, Retry};
@@ -65,11 +67,11 @@ impl ForEachRunner {
 }
 
 impl Runner for ForEachRunner {
-    fn execute(&self, mut execution: Execution) -> BoxFuture<'_, Observed> {
+    fn execute(&self, mut execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
         Box::pin(async move {
             let Some(parts) = execution.parts.take() else {
                 let error = "an agent with `for_each` runs only in a conversation";
-                return Observed::failure(FailureKind::Unavailable, error);
+                return AttemptOutcome::failure(FailureKind::Unavailable, error);
             };
             let list = match self.list.parts(&parts.facts) {
                 Ok(list) => list,
@@ -141,19 +143,17 @@ impl<'a> Performing<'a> {
         }
     }
 
-    async fn perform(mut self) -> Observed {
+    async fn perform(mut self) -> AttemptOutcome {
         self.take_over();
         let mut time_is_up = self.from_run.time_is_up.clone();
         let mut futures = PartFutures::new();
-        let mut question = None;
+        let mut waiting: BTreeMap<usize, Vec<PendingRequest>> = BTreeMap::new();
         loop {
             self.stop_what_cannot_matter();
             if self.is_over() {
                 break;
             }
-            if question.is_none() {
-                self.start(&mut futures);
-            }
+            self.start(&mut futures);
             tokio::select! {
                 biased;
                 ended = futures.next() => match ended {
@@ -166,10 +166,10 @@ impl<'a> Performing<'a> {
                                 self.spent = self.spent + usage;
                                 self.note(at, result);
                             }
-                            PartObserved::Waits(asked) => {
-                                question.get_or_insert(asked);
+                            PartObserved::Waits(requests) => {
+                                waiting.insert(at, requests);
                             }
-                            PartObserved::Interrupted(cause) => return Observed::Interrupted(cause),
+                            PartObserved::Interrupted(cause) => return AttemptOutcome::Interrupted(cause),
                         }
                     }
                 },
@@ -183,10 +183,10 @@ impl<'a> Performing<'a> {
         for part in std::mem::take(&mut self.running) {
             self.book(&part.notes);
         }
-        match question {
-            Some(question) if !self.is_over() => Observed::NeedsInput(question),
-            _ => finished(self.end()),
+        if waiting.is_empty() || self.is_over() {
+            return finished(self.end());
         }
+        AttemptOutcome::NeedsInput(waiting.into_values().flatten().collect())
     }
 
     /// Starts as many parts as may run side by side.
@@ -271,7 +271,7 @@ impl<'a> Performing<'a> {
 
     /// A part that did not end by itself has failed. `running`: what there is of it, if it had started.
     fn cut(&mut self, at: usize, failure: Failure, running: Option<&Running>) {
-        let left = running.map(|part| part.notes.take()).unwrap_or_default();
+        let left = running.map(|part| part.notes.take_all()).unwrap_or_default();
         self.spent = self.spent + left.usage.unwrap_or_default();
         let begun = running.and_then(|part| part.latest.number_and_seconds());
         let (attempt, execution_time) = begun.unwrap_or((self.execution.attempt, 0.0));
@@ -301,7 +301,7 @@ impl<'a> Performing<'a> {
     /// What a part that is stopped has used was used.
     fn book(&self, notes: &Notes) {
         if let Some(usage) = notes.take_usage() {
-            self.execution.notes.book(usage);
+            self.execution.notes.add_usage(usage);
         }
     }
 
@@ -399,11 +399,6 @@ impl<'a> Performing<'a> {
     }
 }
 
-fn finished(result: Result<JsonMap, Failure>) -> Observed {
-    Observed::Finished(Observation {
-        result,
-        usage: None,
-        exchange: Vec::new(),
-        parts: Vec::new(),
-    })
+fn finished(result: Result<JsonMap, Failure>) -> AttemptOutcome {
+    AttemptOutcome::Finished(AttemptResult::from_result(result))
 }

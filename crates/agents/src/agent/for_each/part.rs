@@ -6,11 +6,12 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::ForEachRunner;
-use crate::agent::{Execution, Notes, Observation, Observed};
+use crate::agent::{AttemptOutcome, AttemptResult, Execution, Notes};
 use ensemble_core::conversation::{ExecutionEnd, Interruption, PartEnded};
+use ensemble_core::request::PendingRequest;
 use ensemble_core::runner::{ExecutionRecords, Part, Parts, no_end_after};
 use ensemble_core::stopwatch::Stopwatch;
-use ensemble_language::data::{Failure, Question, Remaining, Usage, digest};
+use ensemble_language::data::{Failure, Remaining, Usage, digest};
 
 /// The key of an output that asks for executions of other agents.
 const AGENT_REQUESTS: &str = "agent_requests";
@@ -19,8 +20,8 @@ const AGENT_REQUESTS: &str = "agent_requests";
 pub(super) enum PartObserved {
     /// It ended, and has used this.
     Ended(Result<Arc<Value>, Failure>, Usage),
-    /// Nobody can answer this question now.
-    Waits(Question),
+    /// Nobody can answer these requests now.
+    Waits(Vec<PendingRequest>),
     /// The run inside it was interrupted.
     Interrupted(Interruption),
 }
@@ -82,25 +83,25 @@ impl PartRun<'_> {
             let timeout = self.runner.timeout;
             let observed = stopwatch.timeout(timeout, performed).await.unwrap_or_else(|_| {
                 let failure = no_end_after(timeout.unwrap_or_default());
-                Observed::failure(failure.kind, failure.error)
+                AttemptOutcome::failure(failure.kind, failure.error)
             });
             let observation = match observed {
-                Observed::Finished(observation) | Observed::Recorded(observation) | Observed::Reused(observation) => {
-                    observation
-                }
-                Observed::NeedsInput(question) => return PartObserved::Waits(question),
-                Observed::Interrupted(cause) => return PartObserved::Interrupted(cause),
+                AttemptOutcome::Finished(observation)
+                | AttemptOutcome::Recorded(observation)
+                | AttemptOutcome::Reused(observation) => observation,
+                AttemptOutcome::NeedsInput(requests) => return PartObserved::Waits(requests),
+                AttemptOutcome::Interrupted(cause) => return PartObserved::Interrupted(cause),
             };
             let mut observation = observation;
             let result = self.judged(&mut observation);
-            let left = self.notes.take();
+            let left = self.notes.take_all();
             let usage = observation.usage.or(left.usage);
             used = used + usage.unwrap_or_default();
             let pause = self.pause(&observation, failed + 1, used);
             let mut warnings = left.warnings;
             left.sandboxes
                 .into_iter()
-                .for_each(|sandbox| self.execution.notes.enforced(sandbox));
+                .for_each(|sandbox| self.execution.notes.add_sandbox(sandbox));
             let mut exchange = std::mem::take(&mut observation.exchange);
             exchange.extend(left.stopped.map(|(iteration, _)| iteration));
             warnings.extend(self.warning(&observation));
@@ -137,7 +138,7 @@ impl PartRun<'_> {
     }
 
     /// The output, if the combination can use it. If not, the attempt has failed.
-    fn judged(&self, observation: &mut Observation) -> Result<Arc<Value>, Failure> {
+    fn judged(&self, observation: &mut AttemptResult) -> Result<Arc<Value>, Failure> {
         let output = Arc::new(Value::Object(observation.result.clone()?));
         let judged = self.runner.combiner.judge(&self.from_run.facts, &self.part, &output);
         if let Err(failure) = judged {
@@ -154,13 +155,14 @@ impl PartRun<'_> {
             thread: thread.cloned().unwrap_or_default(),
             notes: self.notes.clone(),
             stopwatch: self.execution.stopwatch.inside(),
+            origin: self.execution.origin.with_part(self.part.key.clone(), self.part.index),
             part: Some(self.part.clone()),
             ..self.execution.clone()
         }
     }
 
     /// The pause before the next attempt; `None`: there is none.
-    fn pause(&self, observation: &Observation, failed: u32, used: Usage) -> Option<Duration> {
+    fn pause(&self, observation: &AttemptResult, failed: u32, used: Usage) -> Option<Duration> {
         let failure = observation.result.as_ref().err()?;
         let may_pass = failure.kind.may_pass(self.runner.repairs);
         let used_up = self.remaining.without(used).used_up().is_some();
@@ -168,7 +170,7 @@ impl PartRun<'_> {
         (may_pass && !used_up && failed < retry.max_attempts.get()).then(|| retry.pause_after(failed))
     }
 
-    fn warning(&self, observation: &Observation) -> Option<String> {
+    fn warning(&self, observation: &AttemptResult) -> Option<String> {
         let output = observation.result.as_ref().ok()?;
         let asks = self.runner.triggers && output.contains_key(AGENT_REQUESTS);
         asks.then(|| "a part cannot ask for other agents, so its `agent_requests` are ignored".to_owned())

@@ -58,7 +58,7 @@ impl Obeys {
 }
 
 impl Runner for Obeys {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
+    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
         Box::pin(async move {
             let at = execution.part.as_ref().map_or(0, |part| part.index as usize);
             self.started.lock().unwrap_or_else(PoisonError::into_inner).push(at);
@@ -69,12 +69,12 @@ impl Runner for Obeys {
                 tokio::task::yield_now().await;
             }
             match self.items[at] {
-                Does::Says(n) => Observed::success([("n".to_owned(), n.into())].into_iter().collect()),
+                Does::Says(n) => AttemptOutcome::success([("n".to_owned(), n.into())].into_iter().collect()),
                 Does::Recovers(_) if execution.last_failure.is_none() => {
-                    Observed::failure(FailureKind::Exit, "at first")
+                    AttemptOutcome::failure(FailureKind::Exit, "at first")
                 }
-                Does::Recovers(n) => Observed::success([("n".to_owned(), n.into())].into_iter().collect()),
-                Does::Fails => Observed::failure(FailureKind::Exit, format!("no {at}")),
+                Does::Recovers(n) => AttemptOutcome::success([("n".to_owned(), n.into())].into_iter().collect()),
+                Does::Fails => AttemptOutcome::failure(FailureKind::Exit, format!("no {at}")),
                 Does::Hangs => std::future::pending().await,
             }
         })
@@ -141,9 +141,9 @@ fn for_each(rest: &str, obeys: Arc<Obeys>) -> ForEachRunner {
     ForEachRunner::new(&spec_of_agent, &spec, obeys).expect("a sound list")
 }
 
-fn result(observed: Observed) -> Result<Value, Failure> {
+fn result(observed: AttemptOutcome) -> Result<Value, Failure> {
     match observed {
-        Observed::Finished(observation) => observation.result.map(Value::Object),
+        AttemptOutcome::Finished(observation) => observation.result.map(Value::Object),
         other => panic!("{other:?}"),
     }
 }
@@ -280,13 +280,13 @@ proptest! {
 struct FailsOnce(Mutex<Vec<(u32, u32, bool)>>);
 
 impl Runner for FailsOnce {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
+    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
         let mut given = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_told = execution.last_failure.is_some();
         given.push((execution.attempt, execution.lost_attempts, is_told));
         let observed = match given.len() {
-            1 => Observed::failure(FailureKind::Exit, "no"),
-            _ => Observed::success(JsonMap::new()),
+            1 => AttemptOutcome::failure(FailureKind::Exit, "no"),
+            _ => AttemptOutcome::success(JsonMap::new()),
         };
         Box::pin(std::future::ready(observed))
     }
@@ -323,10 +323,10 @@ fn attempts_of_a_part_count_on_from_those_of_the_execution() {
 struct FailsThenHangs(AtomicUsize);
 
 impl Runner for FailsThenHangs {
-    fn execute(&self, _execution: Execution) -> BoxFuture<'_, Observed> {
+    fn execute(&self, _execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
         Box::pin(async move {
             match self.0.fetch_add(1, Ordering::SeqCst) {
-                0 => Observed::failure(FailureKind::Exit, "no"),
+                0 => AttemptOutcome::failure(FailureKind::Exit, "no"),
                 _ => std::future::pending().await,
             }
         })

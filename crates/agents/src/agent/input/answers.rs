@@ -1,25 +1,44 @@
 //! Answers that are given before the question.
 
+use std::collections::HashSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ensemble_core::request::{AnswerRecord, AnswerSource, RequestAddress};
 use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Answers given with the run (`--answer`, `--answers`), by agent.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Answers(IndexMap<String, Answer>);
-
-#[derive(Debug, Clone, PartialEq)]
-enum Answer {
-    /// The answer for every execution.
-    Every(Value),
-    /// One answer for each execution, in order.
-    ByExecution(Vec<Value>),
+/// Answers given with the run. Each is for an address, or for the bare name of an agent.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Answers {
+    /// `--answer`: each for the next question.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    next: Vec<(String, String)>,
+    /// `--always-answer`: for every question.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    always: IndexMap<String, String>,
+    /// `--answers`: a list is by execution, another value is for every execution.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    file: IndexMap<String, Value>,
 }
 
-/// The given answer for one execution.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Injected<'a> {
-    /// An answer.
-    Answer(&'a Value),
+/// The answers of a run, of which some were used.
+#[derive(Debug, Default)]
+pub struct AnswerQueue(Mutex<QueueState>);
+
+#[derive(Debug, Default)]
+struct QueueState {
+    /// The answers without those to next questions that were used.
+    answers: Answers,
+    /// The addresses of `--always-answer` that were used.
+    used_always: HashSet<String>,
+}
+
+/// The given answer for one question.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Injected {
+    /// An answer, with its source.
+    Answer(Value, AnswerSource),
     /// The list of the agent has no more answers. The operator is not asked, because the run was meant to need none.
     Exhausted,
     /// No answers were given for the agent.
@@ -27,43 +46,123 @@ pub(super) enum Injected<'a> {
 }
 
 impl Answers {
-    /// Adds what was given for an agent: a list is by execution (`null` leaves one out), anything else is for every
-    /// execution. It replaces what was given before.
-    pub fn insert(&mut self, agent_name: impl Into<String>, answer: Value) {
-        let answer = match answer {
-            Value::Array(answers) => Answer::ByExecution(answers),
-            other => Answer::Every(other),
-        };
-        self.0.insert(agent_name.into(), answer);
+    /// Adds an entry of a file: a list is by execution (`null` leaves one out), anything else is for every execution. It
+    /// replaces an earlier entry.
+    pub fn insert(&mut self, agent: impl Into<String>, answer: Value) {
+        self.file.insert(agent.into(), answer);
     }
 
-    /// What was given, by agent: a list is by execution.
-    pub fn given(&self) -> impl Iterator<Item = (&str, Value)> {
-        self.0.iter().map(|(agent, answer)| {
-            let answer = match answer {
-                Answer::Every(value) => value.clone(),
-                Answer::ByExecution(values) => Value::Array(values.clone()),
-            };
-            (agent.as_str(), answer)
-        })
+    /// Adds an answer to the next question.
+    pub fn push_next(&mut self, address: impl Into<String>, text: impl Into<String>) {
+        self.next.push((address.into(), text.into()));
     }
 
-    /// The names of agents with an answer, so that a caller can check the names.
-    pub fn agents(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(String::as_str)
+    /// Adds the answer to every question. It replaces an earlier one.
+    pub fn insert_always(&mut self, address: impl Into<String>, text: impl Into<String>) {
+        self.always.insert(address.into(), text.into());
     }
 
-    /// The answer for that execution (from 1).
-    pub(super) fn find(&self, agent_name: &str, execution: u32) -> Injected<'_> {
-        let answer = match self.0.get(agent_name) {
+    /// The answers to the next questions, with their addresses, in the order in which they were given.
+    pub fn next(&self) -> &[(String, String)] {
+        &self.next
+    }
+
+    /// Replaces the answers to the next questions.
+    pub fn set_next(&mut self, next: Vec<(String, String)>) {
+        self.next = next;
+    }
+
+    /// Returns the addresses and texts of `--answer` and `--always-answer`. The bare name of an agent must be unique.
+    pub fn option_answers(&self) -> impl Iterator<Item = (&str, &str)> {
+        let next = self.next.iter().map(|(address, text)| (address.as_str(), text.as_str()));
+        let always = self.always.iter();
+        next.chain(always.map(|(address, text)| (address.as_str(), text.as_str())))
+    }
+
+    /// Returns the addresses in the file.
+    pub fn file_addresses(&self) -> impl Iterator<Item = &str> {
+        self.file.keys().map(String::as_str)
+    }
+
+    /// Returns all addresses.
+    pub fn addresses(&self) -> impl Iterator<Item = &str> {
+        let options = self.option_answers().map(|(address, _)| address);
+        options.chain(self.file_addresses())
+    }
+
+    /// Removes the answer that was used for a recorded question.
+    pub fn remove_used(&mut self, record: &AnswerRecord) {
+        if record.by.source == AnswerSource::Option {
+            self.take_next(&record.address);
+        }
+    }
+
+    fn take_next(&mut self, address: &RequestAddress) -> Option<String> {
+        let at = self.next.iter().position(|(given, _)| is_for(given, address))?;
+        Some(self.next.remove(at).1)
+    }
+}
+
+/// Whether an answer that was given for this text is for the address.
+fn is_for(given: &str, address: &RequestAddress) -> bool {
+    address.is_named(given) || address.to_string() == given
+}
+
+impl AnswerQueue {
+    /// Creates the queue of a run.
+    pub fn new(answers: Answers) -> Self {
+        Self(Mutex::new(QueueState {
+            answers,
+            used_always: HashSet::new(),
+        }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The answers of options that no question has taken: the address, and the text.
+    pub fn unused(&self) -> Vec<(String, String)> {
+        let state = self.lock();
+        let always = state.answers.always.iter();
+        let always = always.filter(|(address, _)| !state.used_always.contains(*address));
+        let always = always.map(|(address, text)| (address.clone(), text.clone()));
+        state.answers.next.iter().cloned().chain(always).collect()
+    }
+
+    /// Runs a function on the answers that are left.
+    pub fn with_answers<T>(&self, read: impl FnOnce(&Answers) -> T) -> T {
+        read(&self.lock().answers)
+    }
+
+    /// Takes the answer for a question of that execution (from 1). Returns `None` if none was given.
+    pub fn take_answer(&self, address: &RequestAddress, execution: u32) -> Option<Value> {
+        match self.take(address, execution) {
+            Injected::Answer(answer, _) => Some(answer),
+            Injected::Exhausted | Injected::Nothing => None,
+        }
+    }
+
+    /// Takes the answer for a question of that execution (from 1).
+    pub(super) fn take(&self, address: &RequestAddress, execution: u32) -> Injected {
+        let QueueState { answers, used_always } = &mut *self.lock();
+        if let Some(text) = answers.take_next(address) {
+            return Injected::Answer(Value::String(text), AnswerSource::Option);
+        }
+        if let Some((given, text)) = answers.always.iter().find(|(given, _)| is_for(given, address)) {
+            used_always.insert(given.clone());
+            return Injected::Answer(Value::String(text.clone()), AnswerSource::Option);
+        }
+        let answer = match answers.file.iter().find(|(given, _)| is_for(given, address)) {
             None => return Injected::Nothing,
-            Some(Answer::Every(answer)) => Some(answer),
-            Some(Answer::ByExecution(answers)) => usize::try_from(execution)
+            Some((_, Value::Array(list))) => usize::try_from(execution)
                 .ok()
-                .and_then(|number| answers.get(number.checked_sub(1)?)),
+                .and_then(|number| list.get(number.checked_sub(1)?)),
+            Some((_, every)) => Some(every),
         };
-        answer
-            .filter(|answer| !answer.is_null())
-            .map_or(Injected::Exhausted, Injected::Answer)
+        match answer.filter(|answer| !answer.is_null()) {
+            Some(answer) => Injected::Answer(answer.clone(), AnswerSource::File),
+            None => Injected::Exhausted,
+        }
     }
 }

@@ -14,14 +14,15 @@ use crate::agent::Execution;
 use crate::agent::build_error::{BuildError, compile_template};
 use crate::agent::dialogue::{Cause, Dialogue, NoTools, RoundRequest};
 use crate::agent::scope::variables;
-use crate::model::describe;
-use crate::sandbox::{Script, ScriptFailure, Variable, apart};
+use ensemble_core::request::AnswerSource;
 use ensemble_core::runner::ExecutionRecords;
 use ensemble_core::thread::{ExecutionRef, NoLiveOutput, Role, Thread};
 use ensemble_language::data::{Context, Failure, FailureKind, Question};
 use ensemble_language::ensemble::Responses;
 use ensemble_language::past::Past;
 use ensemble_language::template::{Scope, Template, output_text};
+use ensemble_models::describe;
+use ensemble_scripts::{Script, ScriptFailure, Variable, apart};
 
 /// The maximum number of characters of one value in the summary of the context.
 const LONGEST: usize = 400;
@@ -61,6 +62,14 @@ impl Responder {
 
     pub(super) fn is_simulated(&self) -> bool {
         matches!(self, Self::Model { dialogue, .. } if dialogue.model().is_simulated())
+    }
+
+    /// The source of its answers.
+    pub(super) fn source(&self) -> AnswerSource {
+        match self {
+            Self::List(_) | Self::Model { .. } => AnswerSource::Responder,
+            Self::Script(_) => AnswerSource::Script,
+        }
     }
 
     /// The answer; `None`: there is no answer this time.

@@ -3,11 +3,11 @@ use std::sync::Mutex;
 
 use super::*;
 use crate::agent::fixtures;
-use crate::model::{Network, Profiles};
-use ensemble_core::operator::{Decision, PermissionRequest};
+use ensemble_core::operator::{PermissionAnswer, PermissionRequest};
 use ensemble_core::thread::Thread;
 use ensemble_language::data::Context;
 use ensemble_language::ensemble::{AgentKind, Profile, Reply, Responses, Simulated};
+use ensemble_models::{Network, Profiles};
 
 /// Answers as prepared, then nobody is there; keeps what it was asked.
 #[derive(Default)]
@@ -19,10 +19,10 @@ struct Someone {
 type WasAsked = (String, Option<Duration>, Option<String>);
 
 impl Operator for Someone {
-    fn ask(&self, asked: Asked) -> BoxFuture<'_, Answer> {
+    fn ask(&self, asked: QuestionRequest) -> BoxFuture<'_, Answer> {
         let prompt = match asked.refused {
-            Some(refused) => format!("{refused}\n{}", asked.question.prompt),
-            None => asked.question.prompt,
+            Some(refused) => format!("{refused}\n{}", asked.request.question.prompt),
+            None => asked.request.question.prompt,
         };
         let asked = (prompt, asked.timeout, asked.default.map(|default| default.to_string()));
         self.asked.lock().unwrap().push(asked);
@@ -30,8 +30,8 @@ impl Operator for Someone {
         Box::pin(async move { answer.unwrap_or(Answer::Nobody) })
     }
 
-    fn permit(&self, _requested: PermissionRequest) -> BoxFuture<'_, Decision> {
-        Box::pin(async { Decision::Nobody })
+    fn permit(&self, _requested: PermissionRequest) -> BoxFuture<'_, PermissionAnswer> {
+        Box::pin(async { PermissionAnswer::Nobody })
     }
 }
 
@@ -72,7 +72,7 @@ impl Setup {
     }
 
     fn person(mut self, says: &[&str]) -> Self {
-        self.person = says.iter().map(|text| Answer::Text((*text).to_owned())).collect();
+        self.person = says.iter().map(|text| Answer::text(*text, AnswerSource::Terminal)).collect();
         self
     }
 
@@ -85,7 +85,7 @@ impl Setup {
         someone.answers.lock().unwrap().extend(self.person.iter().cloned());
         let agent = fixtures::agent("asker", AgentKind::Input(self.spec.clone()), &["writer"]);
         let options = InputOptions {
-            answers: Arc::new(answers),
+            answers: Arc::new(AnswerQueue::new(answers)),
             operator: someone.clone(),
             load: &|_| Ok(self.script.to_owned()),
             connect: &|name| self.connect(name),
@@ -131,10 +131,10 @@ enum Told {
     Waiting(Question),
 }
 
-fn told(observed: Observed) -> Told {
+fn told(observed: AttemptOutcome) -> Told {
     match observed {
-        Observed::NeedsInput(question) => Told::Waiting(question),
-        Observed::Finished(observation) => match observation.result {
+        AttemptOutcome::NeedsInput(mut requests) => Told::Waiting(requests.remove(0).question),
+        AttemptOutcome::Finished(observation) => match observation.result {
             Ok(output) => Told::Output(Value::Object(output)),
             Err(failure) => Told::Failed(failure.kind, failure.error),
         },
@@ -223,12 +223,7 @@ async fn the_default_answers_when_nobody_does() {
 
 #[tokio::test]
 async fn without_any_answer_the_run_waits_or_the_agent_fails() {
-    let question = Question {
-        prompt: "Is Owls right?".into(),
-        choices: vec!["yes".into()],
-        asked_by: None,
-        permission: None,
-    };
+    let question = Question::new("Is Owls right?", vec!["yes".into()]);
     let setup = Setup::with(|spec| spec.choices = vec!["yes".into()]);
     assert_eq!(setup.result(1).await, Told::Waiting(question));
     let late = Setup {
@@ -320,9 +315,9 @@ fn with_model(replies: &[&str]) -> Setup {
     }
 }
 
-async fn observe(runner: &InputRunner, execution: Execution) -> Observation {
+async fn observe(runner: &InputRunner, execution: Execution) -> AttemptResult {
     match runner.execute(execution).await {
-        Observed::Finished(observation) => observation,
+        AttemptOutcome::Finished(observation) => observation,
         other => panic!("{other:?}"),
     }
 }

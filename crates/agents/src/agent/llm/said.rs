@@ -3,7 +3,8 @@
 use crate::agent::dialogue::Recorded;
 use ensemble_core::runner::ExecutionRecords;
 use ensemble_core::thread::{Iteration, REJECTED, Role, StopReason};
-use ensemble_language::data::{Question, Usage};
+use ensemble_core::request::PendingRequest;
+use ensemble_language::data::Usage;
 
 /// The iterations of one execution, whether they happened in this attempt or before it was cut short.
 #[derive(Debug, Default)]
@@ -11,7 +12,7 @@ pub(super) struct Said {
     pub(super) iterations: Vec<Iteration>,
     recorded: Recorded,
     /// The question for which a tool call waits.
-    pub(super) waits_for: Option<Question>,
+    pub(super) waits_for: Vec<PendingRequest>,
 }
 
 /// The next step of the execution.
@@ -44,7 +45,7 @@ impl Said {
                 usage: Usage::default(),
             },
             iterations,
-            waits_for: None,
+            waits_for: Vec::new(),
         }
     }
 

@@ -4,10 +4,10 @@ use serde_json::json;
 
 use super::*;
 use crate::agent::fixtures::{self, Prepared};
-use crate::model::{ModelError, ModelReply, ModelRequest, Tokens, ToolSpec};
 use ensemble_core::thread::{Iteration, Message, Role, Thread, ToolCall, ToolEnd, remembered};
 use ensemble_language::data::Remaining;
 use ensemble_language::ensemble::{AgentKind, ModelChoice, Profile, Retry};
+use ensemble_models::{ModelError, ModelReply, ModelRequest, Tokens, ToolSpec};
 
 fn says(text: &str) -> Result<ModelReply, ModelError> {
     Ok(ModelReply::text(text))
@@ -82,9 +82,9 @@ fn runner(
     )
 }
 
-async fn observe(runner: &LlmRunner, execution: Execution) -> Observation {
+async fn observe(runner: &LlmRunner, execution: Execution) -> AttemptResult {
     match runner.execute(execution).await {
-        Observed::Finished(observation) => observation,
+        AttemptOutcome::Finished(observation) => observation,
         other => panic!("{other:?}"),
     }
 }
@@ -321,7 +321,7 @@ async fn a_reply_that_was_cut_off_is_used_with_a_warning() {
     let notes = execution.notes.clone();
     assert!(observe(&runner, execution).await.result.is_ok());
     assert_eq!(
-        notes.take().warnings,
+        notes.take_all().warnings,
         ["the model's reply was cut off at its token limit"]
     );
 }
@@ -375,7 +375,7 @@ async fn a_reply_is_not_sent_back_when_nothing_is_left_to_use() {
             },
             ..execution()
         };
-        let Observed::Finished(observation) = runner.execute(execution).await else {
+        let AttemptOutcome::Finished(observation) = runner.execute(execution).await else {
             panic!("it ends");
         };
         assert_eq!(observation.result.unwrap_err().kind, FailureKind::Schema);

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::*;
-use crate::agent::process::DEFAULT_OUTPUT_CAP;
-use crate::agent::process::tests::{an_execution, unwatched};
 use ensemble_language::data::Failure;
+use ensemble_process::DEFAULT_OUTPUT_CAP;
+use ensemble_process::test_support::{an_execution, unwatched};
 
 /// A project with the ensemble file in a folder of its own.
 struct Project(TempDir);
@@ -52,7 +52,7 @@ impl Project {
     async fn perform(&self, script: &str) -> Result<Value, Failure> {
         let runner = runner(script, &self.places(), unwatched(DEFAULT_OUTPUT_CAP));
         match runner.execute(an_execution()).await {
-            Observed::Finished(observation) => observation.result.map(Value::Object),
+            AttemptOutcome::Finished(observation) => observation.result.map(Value::Object),
             other => panic!("{other:?}"),
         }
     }
@@ -244,7 +244,7 @@ async fn a_script_may_be_written_after_its_runner_was_made() {
     let project = Project::new();
     let runner = runner("late.sh", &project.places(), unwatched(DEFAULT_OUTPUT_CAP));
     let output = async || match runner.execute(an_execution()).await {
-        Observed::Finished(observation) => observation.result.map(Value::Object),
+        AttemptOutcome::Finished(observation) => observation.result.map(Value::Object),
         other => panic!("{other:?}"),
     };
     assert_eq!(output().await.expect_err("a failure").kind, FailureKind::Unavailable);
@@ -257,7 +257,7 @@ async fn a_script_that_is_written_later_comes_before_the_program_on_path() {
     let project = Project::new();
     let runner = runner("true --x", &project.places(), unwatched(DEFAULT_OUTPUT_CAP));
     let output = async || match runner.execute(an_execution()).await {
-        Observed::Finished(observation) => observation.result.map(Value::Object),
+        AttemptOutcome::Finished(observation) => observation.result.map(Value::Object),
         other => panic!("{other:?}"),
     };
     assert_eq!(output().await, Ok(json!({"response": ""})));
@@ -272,7 +272,7 @@ async fn a_script_that_is_written_later_comes_before_the_program_on_path() {
 async fn the_cap_reaches_the_process() {
     let project = Project::new();
     let runner = runner("echo 12345", &project.places(), unwatched(5));
-    let Observed::Finished(observation) = runner.execute(an_execution()).await else {
+    let AttemptOutcome::Finished(observation) = runner.execute(an_execution()).await else {
         panic!("it asks nobody");
     };
     assert_eq!(
@@ -293,7 +293,7 @@ async fn a_rhai_script_that_changes_or_comes_earlier_is_the_next_that_runs() {
     let project = Project::new();
     let runner = runner("a.rhai", &project.places(), unwatched(DEFAULT_OUTPUT_CAP));
     let output = async || match runner.execute(an_execution()).await {
-        Observed::Finished(observation) => observation.result.map(Value::Object),
+        AttemptOutcome::Finished(observation) => observation.result.map(Value::Object),
         other => panic!("{other:?}"),
     };
     assert_eq!(output().await.expect_err("a failure").kind, FailureKind::Unavailable);

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::num::NonZeroU32;
+use std::sync::atomic::AtomicUsize;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -13,18 +14,20 @@ use tokio::time::Instant;
 use super::ToolSettings;
 use super::gate::Gates;
 use super::mcp::{Asking, Server, ServerTool};
-use super::permission::{Permitted, ToolPermissions};
+use super::permission::{Permitted, ToolPermissions, call_origin};
 use super::result::{Ended, timeout_message};
 use crate::agent::build_error::BuildError;
 use crate::agent::given_values::GivenValues;
 use crate::agent::schema::Schema;
 use crate::agent::scope::{listens_to, scope};
-use crate::agent::{BoxFuture, Execution, Observation, Observed, Runner, output};
+use crate::agent::{AttemptOutcome, AttemptResult, BoxFuture, Execution, Runner};
 use ensemble_core::conversation::PermissionDecision;
+use ensemble_core::request::PendingRequest;
 use ensemble_core::thread::{ExecutionRef, Iteration, LiveOutput, LiveUpdate, ToolCall, ToolEnd, UNKNOWN_FATE};
-use ensemble_language::data::{Failure, FailureKind, JsonMap, Question, Usage};
+use ensemble_language::data::{Failure, FailureKind, JsonMap, Usage};
 use ensemble_language::diagnostic::did_you_mean;
 use ensemble_language::ensemble::{Agent, Tool, ToolUse};
+use ensemble_process::output;
 
 /// The most parts of an execution that call their tool side by side; `for_each` itself limits them further.
 const MOST_AT_ONCE: NonZeroU32 = NonZeroU32::MAX;
@@ -60,7 +63,7 @@ pub struct CalledToolOptions {
 /// Why there is no output.
 enum Stopped {
     Failed(Failure),
-    Waits(Box<Question>),
+    Waits(Box<PendingRequest>),
 }
 
 impl From<Failure> for Stopped {
@@ -198,14 +201,14 @@ impl CalledToolRunner {
         }
     }
 
-    /// Makes the call, if it is permitted, and says whether it was refused. An error: it waits for the answer to this question.
+    /// Makes the call, if it is permitted, and says whether it was refused. An error: it waits for the answer to this request.
     async fn performed(
         &self,
         tool: &ServerTool,
         call: &ToolCall,
         arguments: &JsonMap,
         execution: &Execution,
-    ) -> Result<(Ended, bool), Box<Question>> {
+    ) -> Result<(Ended, bool), Box<PendingRequest>> {
         let permission = self.settings.permission;
         let permitted = self
             .permissions
@@ -213,13 +216,15 @@ impl CalledToolRunner {
             .await;
         match permitted {
             Permitted::Yes => {}
-            Permitted::Waits(question) => return Err(question),
+            Permitted::Waits(request) => return Err(request),
             Permitted::No(refused) => return Ok((ToolEnd::Error(refused).into(), true)),
         }
         execution.records.call_started(&call.id).await;
         let asking = Asking {
             permissions: &self.permissions,
             execution,
+            origin: call_origin(&self.name, call, execution),
+            asked: AtomicUsize::new(0),
             tool: &self.name,
         };
         let limit = self.settings.timeout;
@@ -304,14 +309,14 @@ fn unavailable(error: String) -> Failure {
 }
 
 impl Runner for CalledToolRunner {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
+    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
         Box::pin(async move {
             let result = match self.output(&execution).await {
                 Ok(output) => Ok(output),
                 Err(Stopped::Failed(failure)) => Err(failure),
-                Err(Stopped::Waits(question)) => return Observed::NeedsInput(*question),
+                Err(Stopped::Waits(request)) => return AttemptOutcome::NeedsInput(vec![*request]),
             };
-            Observed::Finished(Observation {
+            AttemptOutcome::Finished(AttemptResult {
                 parts: Vec::new(),
                 result,
                 usage: None,

@@ -2,8 +2,7 @@
 
 use std::collections::HashSet;
 
-/// The maximum length of a tool name that every provider accepts.
-const LONGEST: usize = 64;
+use ensemble_language::names::{MAX_TOOL_NAME, is_tool_name_char};
 
 /// The names that are in use.
 #[derive(Default)]
@@ -12,17 +11,16 @@ pub(super) struct Names(HashSet<String>);
 impl Names {
     /// Returns a unique valid name: at most 64 letters, digits, `_` and `-`.
     pub(super) fn take(&mut self, wanted: &str) -> String {
-        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
         let plain: String = wanted
             .chars()
-            .map(|c| if fits(c) { c } else { '_' })
-            .take(LONGEST)
+            .map(|c| if is_tool_name_char(c) { c } else { '_' })
+            .take(MAX_TOOL_NAME)
             .collect();
         let mut name = plain.clone();
         let mut number = 2;
         while name.is_empty() || !self.0.insert(name.clone()) {
             let end = format!("_{number}");
-            name = format!("{}{end}", &plain[..plain.len().min(LONGEST - end.len())]);
+            name = format!("{}{end}", &plain[..plain.len().min(MAX_TOOL_NAME - end.len())]);
             number += 1;
         }
         name

@@ -2,16 +2,17 @@
 //! about all others.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use serde_json::Value;
+use tokio::sync::watch;
 
 use crate::agent::Execution;
-use ensemble_core::conversation::{DecidedBy, PermissionDecision};
-use ensemble_core::operator::{Decision, Operator, PermissionRequest, visible};
+use ensemble_core::conversation::{DecidedBy, PermissionDecided, PermissionDecision, Within};
+use ensemble_core::operator::{Operator, PermissionAnswer, PermissionRequest};
+use ensemble_core::request::{Answerer, AnswerSource, PendingRequest, RequestAddress, RequestOrigin};
 use ensemble_core::store::RunId;
 use ensemble_core::thread::ToolCall;
-use ensemble_language::data::{JsonMap, Question, WantedPermission};
+use ensemble_language::data::JsonMap;
 use ensemble_language::ensemble::Permission;
 
 /// The name that stands for every tool.
@@ -24,18 +25,20 @@ pub(in crate::agent) enum Permitted {
     Yes,
     /// It may not be called; the error goes to the model.
     No(String),
-    /// Nobody is there to decide, so the run waits for the answer to this question.
-    Waits(Box<Question>),
+    /// Nobody is there to decide, so the run waits for the answer to this request.
+    Waits(Box<PendingRequest>),
 }
 
 /// The permissions of one run, in addition to those in the ensemble.
 pub struct ToolPermissions {
     operator: Arc<dyn Operator>,
+    /// Tools and addresses of calls that may be called without asking.
     allowed: HashSet<String>,
+    /// Tools and addresses of calls that may not be called.
     denied: HashSet<String>,
-    /// Tools that the operator has allowed for the rest of the run.
-    always: Mutex<HashSet<String>>,
-    /// Allows one question at a time, so that the decision "always" also answers waiting questions.
+    /// Tools that the operator has allowed for the rest of the run. Requests for them that wait are answered, too.
+    always: watch::Sender<HashSet<String>>,
+    /// Allows one form of a tool at a time.
     asking: tokio::sync::Mutex<()>,
 }
 
@@ -45,7 +48,7 @@ impl ToolPermissions {
         Self {
             operator,
             allowed: allowed.into_iter().collect(),
-            always: Mutex::default(),
+            always: watch::Sender::new(HashSet::new()),
             denied: HashSet::new(),
             asking: tokio::sync::Mutex::default(),
         }
@@ -77,42 +80,59 @@ impl ToolPermissions {
         if let Some(permitted) = self.decided_before(tool, call, execution) {
             return permitted;
         }
-        let by_option = match (names(&self.denied, tool), names(&self.allowed, tool)) {
-            (true, _) => Some(PermissionDecision::Denied),
-            (_, true) => Some(PermissionDecision::Always),
-            _ => None,
+        let origin = call_origin(tool, call, execution);
+        let event = |decision, by, answerer| PermissionDecided {
+            within: Within::default(),
+            call: call.id.as_str().into(),
+            tool: tool.into(),
+            decision,
+            by,
+            address: Some(origin.address.clone()),
+            answered_by: Some(answerer),
         };
-        if let Some(decision) = by_option {
-            return self.decide(tool, call, decision, DecidedBy::Option, execution).await;
+        if let Some(decision) = self.decided_by_option(tool, &origin.address) {
+            let decided = event(decision, DecidedBy::Option, AnswerSource::Option.into());
+            return self.decide(decided, execution).await;
         }
-        let _one_at_a_time = self.asking.lock().await;
-        if lock(&self.always).contains(tool) {
-            return Permitted::Yes;
-        }
+        let request = PendingRequest::for_permission(execution, origin.clone(), &call.id, tool, arguments);
         let requested = PermissionRequest {
             run: RunId::new(execution.run_id.clone()),
-            agent: execution.agent_name.clone(),
-            execution: execution.execution,
+            request: request.clone(),
             call: call.id.as_str().into(),
             tool: tool.into(),
             arguments: arguments.clone(),
         };
         let standing = execution.stopwatch.stand();
-        let decision = self.operator.permit(requested).await;
-        drop(standing);
-        let decision = match decision {
-            Decision::Once => PermissionDecision::Once,
-            Decision::Always => PermissionDecision::Always,
-            Decision::Denied => PermissionDecision::Denied,
-            Decision::Cancelled => return denied(tool, "the question was withdrawn"),
-            Decision::Nobody => return Permitted::Waits(Box::new(question(tool, arguments))),
+        let mut always = self.always.subscribe();
+        let answer = tokio::select! {
+            biased;
+            _ = always.wait_for(|tools| tools.contains(tool)) => return Permitted::Yes,
+            answer = self.operator.permit(requested) => answer,
         };
-        self.decide(tool, call, decision, DecidedBy::Operator, execution).await
+        drop(standing);
+        let (decision, by): (PermissionDecision, Answerer) = match answer {
+            PermissionAnswer::Decided { decision, by } => (decision, by),
+            PermissionAnswer::Cancelled => return denied(tool, "the question was withdrawn"),
+            PermissionAnswer::Nobody => return Permitted::Waits(Box::new(request)),
+        };
+        self.decide(event(decision, DecidedBy::Operator, by), execution).await
+    }
+
+    /// What the options of the run say of the call. The address of a call means this call only.
+    fn decided_by_option(&self, tool: &str, address: &RequestAddress) -> Option<PermissionDecision> {
+        let address = address.to_string();
+        if names(&self.denied, tool) || self.denied.contains(&address) {
+            return Some(PermissionDecision::Denied);
+        }
+        if names(&self.allowed, tool) {
+            return Some(PermissionDecision::Always);
+        }
+        self.allowed.contains(&address).then_some(PermissionDecision::Once)
     }
 
     /// What has been decided about the call, or about all calls of the tool, in this run.
     fn decided_before(&self, tool: &str, call: &ToolCall, execution: &Execution) -> Option<Permitted> {
-        if lock(&self.always).contains(tool) {
+        if self.always.borrow().contains(tool) {
             return Some(Permitted::Yes);
         }
         let before = execution.records.before();
@@ -125,21 +145,17 @@ impl ToolPermissions {
         (execution.records.is_permitted(tool) && !names(&self.denied, tool)).then_some(Permitted::Yes)
     }
 
-    async fn decide(
-        &self,
-        tool: &str,
-        call: &ToolCall,
-        decision: PermissionDecision,
-        by: DecidedBy,
-        execution: &Execution,
-    ) -> Permitted {
+    async fn decide(&self, decided: PermissionDecided, execution: &Execution) -> Permitted {
+        let (tool, decision, by) = (decided.tool.clone(), decided.decision, decided.by);
+        execution.records.permission_decided(decided).await;
         if decision == PermissionDecision::Always {
-            lock(&self.always).insert(tool.to_owned());
+            self.always.send_modify(|tools| {
+                tools.insert(tool.to_string());
+            });
         }
-        execution.records.permission_decided(&call.id, tool, decision, by).await;
         match (decision, by) {
-            (PermissionDecision::Denied, DecidedBy::Operator) => denied(tool, "the operator refused the call"),
-            (PermissionDecision::Denied, DecidedBy::Option) => denied(tool, "it is denied for this run"),
+            (PermissionDecision::Denied, DecidedBy::Operator) => denied(&tool, "the operator refused the call"),
+            (PermissionDecision::Denied, DecidedBy::Option) => denied(&tool, "it is denied for this run"),
             _ => Permitted::Yes,
         }
     }
@@ -164,27 +180,17 @@ fn denied(tool: &str, why: &str) -> Permitted {
     Permitted::No(format!("the use of `{tool}` was denied: {why}"))
 }
 
-/// The question of a run that waits for permission.
-fn question(tool: &str, arguments: &JsonMap) -> Question {
-    let shown = visible(&Value::Object(arguments.clone()).to_string());
-    Question {
-        prompt: format!("may the tool `{}` be called with {shown}?", visible(tool)),
-        choices: Vec::new(),
-        asked_by: None,
-        permission: Some(Box::new(WantedPermission {
-            tool: tool.into(),
-            arguments: arguments.clone(),
-        })),
-    }
-}
-
-fn lock(set: &Mutex<HashSet<String>>) -> MutexGuard<'_, HashSet<String>> {
-    set.lock().unwrap_or_else(PoisonError::into_inner)
+/// Returns the origin of a call. Its number is that among the calls of the tool in the execution.
+pub(super) fn call_origin(tool: &str, call: &ToolCall, execution: &Execution) -> RequestOrigin {
+    let numbers = execution.records.number_call(&call.name, &call.id);
+    execution.origin.with_call(tool.into(), numbers.of_tool, numbers.index)
 }
 
 #[cfg(test)]
 mod tests {
-    use ensemble_core::operator::{Answer, Asked};
+    use std::sync::Mutex;
+
+    use ensemble_core::operator::{Answer, QuestionRequest};
     use serde_json::json;
 
     use super::*;
@@ -192,16 +198,16 @@ mod tests {
 
     /// Decides as it was told to, and keeps what it was asked.
     struct Scripted {
-        decisions: Mutex<Vec<Decision>>,
+        decisions: Mutex<Vec<PermissionAnswer>>,
         asked: Mutex<Vec<PermissionRequest>>,
     }
 
     impl Operator for Scripted {
-        fn ask(&self, _asked: Asked) -> BoxFuture<'_, Answer> {
+        fn ask(&self, _asked: QuestionRequest) -> BoxFuture<'_, Answer> {
             Box::pin(async { Answer::Nobody })
         }
 
-        fn permit(&self, requested: PermissionRequest) -> BoxFuture<'_, Decision> {
+        fn permit(&self, requested: PermissionRequest) -> BoxFuture<'_, PermissionAnswer> {
             self.asked.lock().unwrap().push(requested);
             let decision = self.decisions.lock().unwrap().remove(0);
             Box::pin(async move {
@@ -211,7 +217,11 @@ mod tests {
         }
     }
 
-    fn permissions(allowed: &[&str], decisions: Vec<Decision>) -> (ToolPermissions, Arc<Scripted>) {
+    fn decided(decision: PermissionDecision) -> PermissionAnswer {
+        PermissionAnswer::decided(decision, AnswerSource::Terminal)
+    }
+
+    fn permissions(allowed: &[&str], decisions: Vec<PermissionAnswer>) -> (ToolPermissions, Arc<Scripted>) {
         let operator = Arc::new(Scripted {
             decisions: Mutex::new(decisions),
             asked: Mutex::default(),
@@ -259,7 +269,7 @@ mod tests {
             ("read", "files.read"),
             ("look", "lo"),
         ] {
-            let (permissions, operator) = permissions(&[allowed], vec![Decision::Denied]);
+            let (permissions, operator) = permissions(&[allowed], vec![decided(PermissionDecision::Denied)]);
             assert!(
                 matches!(ask(&permissions, Permission::Ask, tool).await, Permitted::No(_)),
                 "{allowed} {tool}"
@@ -270,7 +280,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_no_permission_is_a_refusal() {
-        for decision in [Decision::Denied, Decision::Cancelled] {
+        for decision in [decided(PermissionDecision::Denied), PermissionAnswer::Cancelled] {
             let (permissions, _) = permissions(&[], vec![decision]);
             assert!(
                 matches!(ask(&permissions, Permission::Ask, "look").await, Permitted::No(_)),
@@ -281,7 +291,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_operator_decides_each_time_or_once_for_all() {
-        let decisions = vec![Decision::Once, Decision::Denied, Decision::Always, Decision::Denied];
+        let decisions = vec![decided(PermissionDecision::Once), decided(PermissionDecision::Denied), decided(PermissionDecision::Always), decided(PermissionDecision::Denied)];
         let (permissions, operator) = permissions(&["files.write"], decisions);
         assert_eq!(ask(&permissions, Permission::Ask, "files.read").await, Permitted::Yes);
         let Permitted::No(refused) = ask(&permissions, Permission::Ask, "files.read").await else {
@@ -302,7 +312,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_operator_is_told_the_call_with_all_its_arguments() {
-        let (permissions, operator) = permissions(&[], vec![Decision::Once]);
+        let (permissions, operator) = permissions(&[], vec![decided(PermissionDecision::Once)]);
         let arguments = json!({"path": "x".repeat(5000)});
         let arguments = arguments.as_object().expect("an object");
         let execution = fixtures::execution("scout", 3);
@@ -311,7 +321,8 @@ mod tests {
             .await;
         assert_eq!(asked, Permitted::Yes);
         let asked = operator.asked.lock().unwrap();
-        let told = (&*asked[0].agent, asked[0].execution, &*asked[0].call, &*asked[0].tool);
+        let request = &asked[0].request;
+        let told = (&*request.agent, request.execution, &*asked[0].call, &*asked[0].tool);
         assert_eq!(told, ("scout", 3, "call 7", "files.read"));
         assert_eq!(asked[0].arguments, *arguments);
     }
@@ -320,13 +331,13 @@ mod tests {
     async fn time_stands_while_an_operator_decides() {
         struct Slow;
         impl Operator for Slow {
-            fn ask(&self, _asked: Asked) -> BoxFuture<'_, Answer> {
+            fn ask(&self, _asked: QuestionRequest) -> BoxFuture<'_, Answer> {
                 Box::pin(async { Answer::Nobody })
             }
-            fn permit(&self, _requested: PermissionRequest) -> BoxFuture<'_, Decision> {
+            fn permit(&self, _requested: PermissionRequest) -> BoxFuture<'_, PermissionAnswer> {
                 Box::pin(async {
                     tokio::time::sleep(std::time::Duration::from_secs(60)).await;
-                    Decision::Once
+                    decided(PermissionDecision::Once)
                 })
             }
         }
@@ -341,7 +352,7 @@ mod tests {
 
     #[tokio::test]
     async fn always_answers_those_that_wait() {
-        let (permissions, operator) = permissions(&[], vec![Decision::Always]);
+        let (permissions, operator) = permissions(&[], vec![decided(PermissionDecision::Always)]);
         let (one, other) = tokio::join!(
             ask(&permissions, Permission::Ask, "look"),
             ask(&permissions, Permission::Ask, "look")
@@ -364,10 +375,11 @@ mod tests {
 
     #[tokio::test]
     async fn where_nobody_is_there_the_call_waits() {
-        let (permissions, _) = permissions(&[], vec![Decision::Nobody]);
-        let Permitted::Waits(question) = ask(&permissions, Permission::Ask, "look").await else {
+        let (permissions, _) = permissions(&[], vec![PermissionAnswer::Nobody]);
+        let Permitted::Waits(request) = ask(&permissions, Permission::Ask, "look").await else {
             panic!("it waits")
         };
+        let question = request.question;
         assert_eq!(question.prompt, "may the tool `look` be called with {}?");
         assert_eq!(question.permission.map(|wanted| wanted.tool), Some("look".into()));
     }

@@ -6,12 +6,9 @@ use serde_json::Value;
 
 use crate::agent::reply::checked;
 use crate::agent::schema::Schema;
-use crate::agent::{Observation, Observed};
+use crate::agent::{AttemptOutcome, AttemptResult};
 use ensemble_core::thread::{Attachment, ToolEnd};
-use ensemble_language::data::JsonMap;
-
-/// The key of an output that holds a plain text.
-const RESPONSE: &str = "response";
+use ensemble_language::data::{JsonMap, RESPONSE};
 
 /// The end of a tool call with the files of its result.
 #[derive(Debug)]
@@ -30,19 +27,20 @@ impl From<ToolEnd> for Ended {
 }
 
 /// Converts the observation of a runner to the end of a tool call.
-pub(super) fn end_of(observed: Observed) -> ToolEnd {
+pub(super) fn end_of(observed: AttemptOutcome) -> ToolEnd {
     match observed {
-        Observed::Finished(Observation { result, .. })
-        | Observed::Recorded(Observation { result, .. })
-        | Observed::Reused(Observation { result, .. }) => match result {
+        AttemptOutcome::Finished(AttemptResult { result, .. })
+        | AttemptOutcome::Recorded(AttemptResult { result, .. })
+        | AttemptOutcome::Reused(AttemptResult { result, .. }) => match result {
             Ok(output) => ToolEnd::Result(plain(output)),
             Err(failure) => ToolEnd::Error(failure.error),
         },
-        Observed::NeedsInput(question) => ToolEnd::Error(format!(
-            "no operator is available to answer the question: {}",
-            question.prompt.trim()
-        )),
-        Observed::Interrupted(_) => ToolEnd::Error("the tool was interrupted".to_owned()),
+        AttemptOutcome::NeedsInput(requests) => {
+            let question = requests.iter().find(|request| !request.is_permission());
+            let prompt = question.map_or("", |request| request.question.prompt.trim());
+            ToolEnd::Error(format!("no operator is available to answer the question: {prompt}"))
+        }
+        AttemptOutcome::Interrupted(_) => ToolEnd::Error("the tool was interrupted".to_owned()),
     }
 }
 
@@ -114,11 +112,11 @@ mod tests {
 
     use super::*;
 
-    fn output(value: Value) -> Observed {
+    fn output(value: Value) -> AttemptOutcome {
         let Value::Object(map) = value else {
             panic!("an output is a map")
         };
-        Observed::success(map)
+        AttemptOutcome::success(map)
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The tools of an agent during one execution.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,15 +10,16 @@ use serde_json::Value;
 use super::gate::Gate;
 use super::mcp::{Asking, Server, ServerTool};
 use super::names::Names;
-use super::permission::Permitted;
+use super::permission::{Permitted, call_origin};
 use super::result::{Ended, capped, end_of, matched, timeout_message};
 use super::{ToolEntry, ToolRunner, ToolSettings, Toolset, agent, ensemble, script};
 use crate::agent::dialogue::{Admission, Tools};
 use crate::agent::schema::Schema;
-use crate::agent::{BoxFuture, Execution, Notes, Observed, Runner};
-use crate::model::ToolSpec;
+use crate::agent::{AttemptOutcome, BoxFuture, Execution, Notes, Runner};
+use ensemble_core::request::PendingRequest;
 use ensemble_core::thread::{ToolCall, ToolEnd};
-use ensemble_language::data::{JsonMap, Question, Usage};
+use ensemble_language::data::{JsonMap, Usage};
+use ensemble_models::ToolSpec;
 
 /// The tools of one execution: their names for the model, and the usage of their calls.
 pub(super) struct ToolSession<'a> {
@@ -36,8 +38,8 @@ struct State<'a> {
     /// The usage since the last call of `take_usage`.
     unbooked: Usage,
     spent: Usage,
-    /// The first question for which a call waits.
-    waits_for: Option<Question>,
+    /// The requests for which calls wait, by the positions of the calls.
+    waits_for: BTreeMap<u32, Vec<PendingRequest>>,
 }
 
 /// The tool that a name refers to.
@@ -142,8 +144,8 @@ impl<'a> ToolSession<'a> {
         }
     }
 
-    /// Performs a call. An error: it waits for the answer to this question.
-    async fn perform(&self, call: &ToolCall) -> Result<Ended, Box<Question>> {
+    /// Performs a call. An error: it waits for the answers to these requests.
+    async fn perform(&self, call: &ToolCall) -> Result<Ended, Vec<PendingRequest>> {
         let target = self.state().named.get(&call.name).cloned();
         let (Some(target), Value::Object(arguments)) = (target, &call.arguments) else {
             return Ok(ToolEnd::Error(format!("there is no tool `{}`", call.name)).into());
@@ -161,7 +163,7 @@ impl<'a> ToolSession<'a> {
         match permitted {
             Permitted::Yes => {}
             Permitted::No(refused) => return Ok(ToolEnd::Error(refused).into()),
-            Permitted::Waits(question) => return Err(question),
+            Permitted::Waits(request) => return Err(vec![*request]),
         }
         self.execution.records.call_started(&call.id).await;
         let own = match &target {
@@ -181,6 +183,8 @@ impl<'a> ToolSession<'a> {
                 let asking = Asking {
                     permissions: &self.toolset.permissions,
                     execution: self.execution,
+                    origin: call_origin(&shown, call, self.execution),
+                    asked: AtomicUsize::new(0),
                     tool: &shown,
                 };
                 server.call(&member, arguments.clone(), limit, &asking).await
@@ -199,7 +203,7 @@ impl<'a> ToolSession<'a> {
         call: &ToolCall,
         arguments: &JsonMap,
         limit: Duration,
-    ) -> Result<ToolEnd, Box<Question>> {
+    ) -> Result<ToolEnd, Vec<PendingRequest>> {
         let notes = ForwardedNotes {
             notes: Notes::default(),
             tool: shown,
@@ -207,6 +211,7 @@ impl<'a> ToolSession<'a> {
         };
         let stopwatch = self.execution.stopwatch.inside();
         let caller = Execution {
+            origin: call_origin(shown, call, self.execution),
             stopwatch: stopwatch.clone(),
             notes: notes.notes.clone(),
             remaining: self.execution.remaining.without(self.state().spent),
@@ -220,14 +225,14 @@ impl<'a> ToolSession<'a> {
             ToolRunner::Ensemble(runner) => (runner, ensemble::execution(caller, shown, &call.id, arguments)),
         };
         let observed = stopwatch.timeout(Some(limit), runner.execute(execution)).await;
-        if let Ok(Observed::NeedsInput(question)) = &observed
-            && question.permission.is_some()
+        if let Ok(AttemptOutcome::NeedsInput(requests)) = &observed
+            && requests.iter().all(PendingRequest::is_permission)
         {
-            return Err(Box::new(question.clone()));
+            return Err(requests.clone());
         }
         let left = notes.notes.take_usage();
         let told = match &observed {
-            Ok(Observed::Finished(observation)) => observation.usage,
+            Ok(AttemptOutcome::Finished(observation)) => observation.usage,
             _ => None,
         };
         self.book(told.or(left).unwrap_or_default());
@@ -263,8 +268,9 @@ impl Tools for ToolSession<'_> {
                     attachments,
                     ..call.ended(end, 0.0)
                 },
-                Err(question) => {
-                    self.state().waits_for.get_or_insert(*question);
+                Err(requests) => {
+                    let at = self.execution.records.number_call(&call.name, &call.id).index;
+                    self.state().waits_for.insert(at, requests);
                     call
                 }
             }
@@ -282,8 +288,8 @@ impl Tools for ToolSession<'_> {
         }
     }
 
-    fn waits_for(&self) -> Option<Question> {
-        self.state().waits_for.clone()
+    fn waits_for(&self) -> Vec<PendingRequest> {
+        self.state().waits_for.values().flatten().cloned().collect()
     }
 
     fn take_usage(&self) -> Usage {
@@ -296,7 +302,7 @@ impl Drop for ToolSession<'_> {
     fn drop(&mut self) {
         let unbooked = self.take_usage();
         if unbooked != Usage::default() {
-            self.execution.notes.book(unbooked);
+            self.execution.notes.add_usage(unbooked);
         }
     }
 }
@@ -310,14 +316,14 @@ struct ForwardedNotes<'a> {
 
 impl Drop for ForwardedNotes<'_> {
     fn drop(&mut self) {
-        let left = self.notes.take();
+        let left = self.notes.take_all();
         self.to.add_stderr(&left.stderr);
         for warning in left.warnings {
             self.to.warn(format!("tool {}: {warning}", self.tool));
         }
         // There is usage here only if the call was dropped.
         if let Some(usage) = left.usage {
-            self.to.book(usage.by_a_tool());
+            self.to.add_usage(usage.by_a_tool());
         }
     }
 }

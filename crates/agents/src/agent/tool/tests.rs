@@ -5,7 +5,7 @@ use futures_util::FutureExt;
 use serde_json::json;
 
 use super::*;
-use crate::agent::{BoxFuture, Left, Observation, Observed, fixtures};
+use crate::agent::{AttemptOutcome, AttemptResult, BoxFuture, CollectedNotes, fixtures};
 use ensemble_core::operator::Unattended;
 use ensemble_core::thread::{ToolCall, ToolEnd};
 use ensemble_language::data::{Remaining, Usage};
@@ -13,13 +13,13 @@ use ensemble_language::ensemble::ToolKind;
 
 /// Says what it was told to say, and keeps what it was handed.
 struct Fake {
-    says: Observed,
+    says: AttemptOutcome,
     handed: Mutex<Vec<Execution>>,
     ends: bool,
 }
 
 impl Fake {
-    fn new(says: Observed) -> Arc<Self> {
+    fn new(says: AttemptOutcome) -> Arc<Self> {
         Arc::new(Self {
             says,
             handed: Mutex::default(),
@@ -36,11 +36,11 @@ fn requests(requests: u64) -> Usage {
 }
 
 impl Runner for Fake {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
+    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
         Box::pin(async move {
             execution.notes.set_stderr("on stderr".into());
             execution.notes.warn("careful");
-            execution.notes.book(requests(1));
+            execution.notes.add_usage(requests(1));
             self.handed.lock().unwrap().push(execution);
             if !self.ends {
                 std::future::pending::<()>().await;
@@ -96,7 +96,7 @@ fn call(arguments: Value) -> ToolCall {
 
 #[tokio::test]
 async fn what_a_tool_leaves_and_costs_is_the_callers() {
-    let runner = Fake::new(Observed::Finished(Observation {
+    let runner = Fake::new(AttemptOutcome::Finished(AttemptResult {
         result: Ok(json!({"response": "fine"}).as_object().unwrap().clone()),
         usage: Some(Usage {
             requests: 2,
@@ -137,12 +137,12 @@ async fn what_a_tool_leaves_and_costs_is_the_callers() {
     assert_eq!(&*second.input, "the input", "the run's own");
     drop(handed);
     drop(hand);
-    let Left {
+    let CollectedNotes {
         stderr,
         warnings,
         usage,
         ..
-    } = execution.notes.take();
+    } = execution.notes.take_all();
     assert_eq!(
         usage.map(|usage| usage.by_tools),
         Some(2),
@@ -156,7 +156,7 @@ async fn what_a_tool_leaves_and_costs_is_the_callers() {
 async fn a_tool_that_is_stopped_leaves_its_notes() {
     let runner = Arc::new(Fake {
         ends: false,
-        says: Observed::success(JsonMap::new()),
+        says: AttemptOutcome::success(JsonMap::new()),
         handed: Mutex::default(),
     });
     let mut toolset = Toolset::new(Arc::new(ToolPermissions::new(Arc::new(Unattended), [])));
@@ -179,7 +179,7 @@ async fn a_tool_that_is_stopped_leaves_its_notes() {
     );
     let of_tools = requests(1).by_a_tool();
     assert_eq!(hand.take_usage(), of_tools, "of the one that ran out of time");
-    let left = execution.notes.take();
+    let left = execution.notes.take_all();
     assert_eq!(left.stderr, "on stderr\non stderr");
     assert_eq!(left.usage, Some(of_tools), "of the one that was dropped");
 }
@@ -189,7 +189,7 @@ async fn an_agents_own_time_limit_only_shortens_the_tools() {
     for (own, of_tool) in [(5000, 10), (10, 5000)] {
         let runner = Arc::new(Fake {
             ends: false,
-            says: Observed::success(JsonMap::new()),
+            says: AttemptOutcome::success(JsonMap::new()),
             handed: Mutex::default(),
         });
         let tool_runner = ToolRunner::Agent {
@@ -220,7 +220,7 @@ async fn an_agents_own_time_limit_only_shortens_the_tools() {
 
 #[tokio::test]
 async fn what_is_denied_is_not_offered_and_what_is_asked_for_waits_without_anybody() {
-    let runner = Fake::new(Observed::success(JsonMap::new()));
+    let runner = Fake::new(AttemptOutcome::success(JsonMap::new()));
     assert!(toolset(ToolRunner::Script(runner.clone()), Permission::Deny).is_empty());
     let toolset = toolset(ToolRunner::Script(runner.clone()), Permission::Ask);
     let execution = fixtures::execution("boss", 1);
@@ -228,7 +228,7 @@ async fn what_is_denied_is_not_offered_and_what_is_asked_for_waits_without_anybo
     assert_eq!(hand.specs().await.unwrap().len(), 1);
     let ended = hand.call(call(json!({}))).await;
     assert_eq!(ended.end, None, "it waits");
-    let question = hand.waits_for().expect("a question");
+    let question = hand.waits_for().remove(0).question;
     assert_eq!(question.permission.map(|wanted| wanted.tool), Some("t".into()));
     assert!(runner.handed.lock().unwrap().is_empty());
 }

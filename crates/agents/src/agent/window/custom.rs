@@ -5,10 +5,10 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{AgentWindow, Measured, WindowOutput, amount, describe, most};
-use crate::model::estimate_files;
-use crate::sandbox::{Script, Variable};
 use ensemble_core::thread::window::{Entry, Size, entries, selected};
 use ensemble_core::thread::{Attachment, Message, ToolCall};
+use ensemble_models::estimate_files;
+use ensemble_scripts::{Script, Variable};
 
 impl AgentWindow {
     pub(super) async fn by_script(&self, script: &Arc<Script>, measured: Measured<'_>) -> Result<WindowOutput, String> {

@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 
 use super::{AgentWindow, Measured, Sent, WindowError, WindowInput, WindowOutput, in_place, shortened};
 use crate::agent::dialogue::count;
-use crate::model::{Model, ModelQuery};
 use ensemble_core::thread::window::{Limits, Rules, Size, cut};
 use ensemble_core::thread::{Message, NoLiveOutput, Role, StopReason};
 use ensemble_language::data::{Usage, digest};
+use ensemble_models::{Model, ModelQuery};
 
 /// The maximum number of tokens of a summary, and the fraction of the window that it may use (1 / `SHARE`).
 const MOST: u64 = 1000;

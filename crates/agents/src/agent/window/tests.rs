@@ -4,9 +4,9 @@ use std::num::NonZeroU32;
 use std::sync::Mutex;
 
 use super::*;
-use crate::model::{Link, ModelError, ModelReply, ModelRequest, OnPiece, Provider};
 use ensemble_core::thread::{ExecutionRef, Role, ToolCall, ToolEnd};
 use ensemble_language::ensemble::Profile;
+use ensemble_models::{Link, ModelError, ModelReply, ModelRequest, OnPiece, Provider};
 
 /// Answers every request alike, and keeps what it was asked.
 #[derive(Clone)]

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, PoisonError};
 
-use tiktoken_rs::{bpe_for_tokenizer, tokenizer};
+use tiktoken_rs::tokenizer::{Tokenizer, get_tokenizer};
 
-use crate::model::{estimate_attachment, estimate_files, estimate_tokens};
 use ensemble_core::thread::{Message, ToolCall};
+use ensemble_models::{estimate_attachment, estimate_files, estimate_tokens};
 
 /// Tokens that the format of a chat adds to each message of a model whose tokenizer is known.
 const PER_MESSAGE: u64 = 4;
@@ -18,8 +18,8 @@ const PIECE: usize = 16 << 10;
 /// Counts messages for one model, each message once.
 #[derive(Debug, Default)]
 pub struct TokenCounter {
-    /// `None`: the tokenizer of this model is not known.
-    tokenizer: Option<tokenizer::Tokenizer>,
+    /// The model has the vocabulary `o200k`, the only one in the program.
+    has_o200k: bool,
     /// The counts by the hash of the text.
     counted: Mutex<HashMap<u64, u64>>,
 }
@@ -30,14 +30,17 @@ impl TokenCounter {
     pub fn of_model(model: &str) -> Self {
         let name = model.rsplit('/').next().unwrap_or(model).replace(':', "-");
         Self {
-            tokenizer: tokenizer::get_tokenizer(&name),
+            has_o200k: matches!(
+                get_tokenizer(&name),
+                Some(Tokenizer::O200kBase | Tokenizer::O200kHarmony)
+            ),
             counted: Mutex::default(),
         }
     }
 
     /// Are the counts estimates?
     pub fn is_estimate(&self) -> bool {
-        self.tokenizer.is_none()
+        !self.has_o200k
     }
 
     /// The number of tokens of each message. The first call is slow because it loads the tokenizer.
@@ -65,11 +68,9 @@ impl TokenCounter {
 
     /// The tokens of a text that is not likely to be counted again.
     pub(super) fn uncached(&self, text: &str) -> u64 {
-        match self.tokenizer {
-            Some(tokenizer) => {
-                encoded(tokenizer, text).map_or_else(|| estimate_tokens(text), |count| count + PER_MESSAGE)
-            }
-            None => estimate_tokens(text),
+        match self.has_o200k {
+            true => count_tokens(text) + PER_MESSAGE,
+            false => estimate_tokens(text),
         }
     }
 
@@ -96,10 +97,11 @@ impl TokenCounter {
     }
 }
 
-fn encoded(tokenizer: tokenizer::Tokenizer, text: &str) -> Option<u64> {
-    let encoder = bpe_for_tokenizer(tokenizer).ok()?;
+/// Counts the tokens of the text with the vocabulary `o200k`.
+fn count_tokens(text: &str) -> u64 {
+    let encoder = tiktoken_rs::o200k_base_singleton();
     let count = |piece: &str| encoder.encode_ordinary(piece).len() as u64;
-    Some(pieces(text).map(count).sum())
+    pieces(text).map(count).sum()
 }
 
 /// The text in pieces of limited size.
@@ -127,16 +129,24 @@ mod tests {
             "openai/gpt-4o",
             "gpt-5.1",
             "gpt-oss:20b",
-            "gpt-3.5-turbo",
         ];
         for model in known {
             assert!(!TokenCounter::of_model(model).is_estimate(), "{model}");
         }
-        for model in ["llama3.2:1b", "claude-sonnet-4", "", "gemini-2.5-flash", "mistral/nemo"] {
+        let estimated = [
+            "llama3.2:1b",
+            "claude-sonnet-4",
+            "",
+            "gemini-2.5-flash",
+            "mistral/nemo",
+            "gpt-4",
+            "gpt-3.5-turbo",
+        ];
+        for model in estimated {
             assert!(TokenCounter::of_model(model).is_estimate(), "{model}");
         }
         // "tiktoken is great!" is OpenAI's own example: six tokens.
-        let counter = TokenCounter::of_model("gpt-4");
+        let counter = TokenCounter::of_model("gpt-4o");
         assert_eq!(counter.text("tiktoken is great!"), 6 + PER_MESSAGE);
         assert_eq!(counter.text(""), PER_MESSAGE);
         let long = "word ".repeat(10_000);

@@ -11,14 +11,15 @@ use super::turn::{OpenExecution, OpenTurn, Slot};
 use super::{AGENT_REQUESTS, AgentState, ConversationState, LaterMessage};
 use crate::conversation::end::ExecutionEnd;
 use crate::conversation::event::{
-    AttemptFailed, Event, ExecutionFinished, ExecutionStarted, InputRequested, MessageAdded, Record, RunResumed,
-    RunStarted, TurnFinished, TurnStarted,
+    AttemptFailed, Event, ExecutionFinished, ExecutionStarted, MessageAdded, Record, RunResumed, RunStarted,
+    TurnFinished, TurnStarted,
 };
 use crate::conversation::exchange::Exchanges;
 use crate::conversation::history::HistoryEntry;
 use crate::conversation::kept::KeptOutput;
 use crate::conversation::part::{EndedParts, PartEnded};
 use crate::conversation::permission::{PermissionDecided, PermissionDecision};
+use crate::conversation::question::InputRequested;
 use crate::conversation::reason::Reason;
 use crate::conversation::standing::{Standing, standing};
 use crate::conversation::within::Within;
@@ -301,7 +302,10 @@ impl ConversationState {
 
     fn input_requested(&mut self, event: &InputRequested) {
         if let Some(slot) = self.slot_mut(&event.agent) {
-            slot.progress = OpenExecution::Waiting(event.question.clone());
+            match &mut slot.progress {
+                OpenExecution::Waiting(requests) => requests.push(event.pending_request()),
+                progress => *progress = OpenExecution::Waiting(vec![event.pending_request()]),
+            }
         }
     }
 

@@ -22,14 +22,15 @@ use super::latest::LatestOutputs;
 use crate::conversation::part::ThreadsByKey;
 use crate::thread::{Iteration, Thread};
 use ensemble_language::condition::Facts;
-use ensemble_language::data::{Context, Question, Request, Usage};
+use crate::request::PendingRequest;
+use ensemble_language::data::{Context, Request, Usage};
 use ensemble_language::ensemble::Ending;
 use ensemble_language::plan::{AgentId, Edge, EdgeId, Plan};
 
 pub use turn::{OpenExecution, OpenTurn, Slot};
 
 /// The key of an output with which an agent requests executions of other agents.
-pub(crate) const AGENT_REQUESTS: &str = "agent_requests";
+pub const AGENT_REQUESTS: &str = "agent_requests";
 
 /// The state of one agent.
 #[derive(Debug, Clone, Default)]
@@ -240,15 +241,12 @@ impl ConversationState {
         &self.permitted
     }
 
-    /// The questions of the open turn without an answer, each with the agent that asks.
-    pub fn open_questions(&self) -> impl Iterator<Item = Question> {
+    /// The questions and permission requests of the open turn without an answer, in the order of the file.
+    pub fn pending_requests(&self) -> impl Iterator<Item = &PendingRequest> {
         let slots = self.open_turn.iter().flat_map(|turn| &turn.slots);
-        slots.filter_map(|slot| match &slot.progress {
-            OpenExecution::Waiting(question) => Some(Question {
-                asked_by: question.asked_by.clone().or_else(|| Some(slot.start.agent.clone())),
-                ..question.clone()
-            }),
-            OpenExecution::Pending | OpenExecution::Finished(_) => None,
+        slots.flat_map(|slot| match &slot.progress {
+            OpenExecution::Waiting(requests) => requests.as_slice(),
+            OpenExecution::Pending | OpenExecution::Finished(_) => &[],
         })
     }
 

@@ -5,7 +5,8 @@ use chrono::{DateTime, Utc};
 use crate::conversation::event::{ExecutionFinished, Start};
 use crate::conversation::exchange::Exchanges;
 use crate::conversation::part::EndedParts;
-use ensemble_language::data::{Failure, Question, Usage};
+use crate::request::PendingRequest;
+use ensemble_language::data::{Failure, Usage};
 use ensemble_language::plan::AgentId;
 
 /// A turn that has started and not finished.
@@ -54,8 +55,8 @@ impl Slot {
 pub enum OpenExecution {
     /// The execution has not ended.
     Pending,
-    /// The execution has asked a question that is not answered.
-    Waiting(Question),
+    /// The execution waits for the answers to these requests, which are in the order of the file.
+    Waiting(Vec<PendingRequest>),
     /// The execution has ended. Its result is merged when the turn finishes.
     Finished(Box<(ExecutionFinished, DateTime<Utc>)>),
 }

@@ -10,6 +10,7 @@ use super::models::{Models, environment};
 use super::{SILENT, advice, expression, jinja, schemas};
 use ensemble_language::loader::document::{Entry, Node};
 use ensemble_language::source::Span;
+use ensemble_language::template::has_marks;
 
 /// A step that does nothing but be a step: its output is an empty map.
 const NOTHING: &str = "echo '{}'";
@@ -239,7 +240,7 @@ impl<'a> Task<'a> {
             .replace("{{ workflow.dir }}/", "./")
             .replace("{{workflow.dir}}/", "./");
         known = known.replace("{{ workflow.name }}", &flow.names.name);
-        let computed = ["{{", "{%", "{#"].iter().any(|mark| known.contains(mark));
+        let computed = has_marks(&known);
         (!computed).then_some(known)
     }
 

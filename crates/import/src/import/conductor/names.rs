@@ -223,8 +223,7 @@ pub(super) fn member(map: &str, key: &str) -> String {
 }
 
 pub(super) fn is_word(text: &str) -> bool {
-    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    ensemble_language::names::is_ascii_identifier(text)
 }
 
 /// A string literal of both languages.

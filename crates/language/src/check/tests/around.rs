@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{loaded, show};
-use crate::check::{Around, OutputKeys, Text, check_around};
+use crate::check::{CheckContext, OutputKeys, Text, check_around};
 use crate::diagnostic::{Diagnostic, Finding};
 use crate::ensemble::{Agent, Ensemble, Profile};
 use crate::loader::load;
@@ -11,9 +11,9 @@ use crate::source::Source;
 
 /// Agents put out what their description says: `a b`; anything where there is none. `b!` is only ever true, and not always
 /// there.
-struct Beside(Vec<(Arc<str>, Profile)>);
+pub(super) struct Beside(pub(super) Vec<(Arc<str>, Profile)>);
 
-impl Around for Beside {
+impl CheckContext for Beside {
     fn configured(&self) -> Option<&[(Arc<str>, Profile)]> {
         Some(&self.0)
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::around::diagnostics;
 use super::found;
-use crate::check::{Around, OutputKeys, check_around};
+use crate::check::{CheckContext, OutputKeys, check_around};
 use crate::condition::Type;
 use crate::diagnostic::{Diagnostic, Finding};
 use crate::ensemble::{Agent, Ensemble, Profile};
@@ -19,7 +19,7 @@ fn told(found: &[Diagnostic]) -> Vec<String> {
 /// The outputs of agents are what their descriptions say, as JSON: one of several in a list.
 struct Described;
 
-impl Around for Described {
+impl CheckContext for Described {
     fn configured(&self) -> Option<&[(Arc<str>, Profile)]> {
         Some(&[])
     }

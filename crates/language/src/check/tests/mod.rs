@@ -11,16 +11,21 @@ mod consistent;
 mod for_each;
 mod joins;
 mod models;
+mod registry;
 mod rounds;
 mod scripts;
 mod typed;
 mod typed_templates;
 
-use super::check;
+use super::context::NoFiles;
+use super::graph::Graph;
+use super::subject::Subject;
+use super::{CHECKS, CheckContext, check};
 use crate::diagnostic::{Diagnostic, Finding};
 use crate::ensemble::Ensemble;
-use crate::loader::{Loaded, load};
+use crate::loader::{Loaded, load, profiles};
 use crate::source::Source;
+use around::Beside;
 
 fn loaded(agents: &str) -> Loaded {
     let loaded = load(&Source::new("t", format!("name: e\nagents:\n{agents}")));
@@ -32,6 +37,13 @@ fn found(agents: &str, check: impl Fn(&Ensemble) -> Vec<Finding>) -> Vec<Diagnos
     let loaded = loaded(agents);
     let findings = check(loaded.ensemble.as_ref().unwrap());
     loaded.diagnostics_with(&findings)
+}
+
+/// Runs the check of one file.
+fn run_check(file: &str, ensemble: &Ensemble, context: &dyn CheckContext) -> Vec<Finding> {
+    let graph = Graph::of(ensemble);
+    let check = CHECKS.iter().find(|check| check.file == file).expect("a check");
+    (check.run)(&Subject::new(&graph, context))
 }
 
 /// `E040 4:5 message`.
@@ -339,10 +351,12 @@ fn caps_and_state_keys() {
 }
 
 #[test]
-fn profiles() {
+fn profiles_that_are_not_defined() {
     let agents = "- {name: a, model_profile: p}\n- {name: b, model_profile: q}\n- {name: c, model: ollama/y}\n- {name: d, input: {prompt: q, responses: {model_profile: r}}}\nmodel_profiles:\n  p: {provider: simulated, replies: [a], fallback: s}";
+    let configured = "model_profiles:\n  q: {provider: simulated, replies: [a]}\n";
+    let configured = profiles(&Source::new("c", configured)).expect("profiles");
     let found = show(&found(agents, |ensemble| {
-        super::profiles::unknown(ensemble, &|name| name == "q")
+        run_check("unknown_profiles", ensemble, &Beside(configured.clone()))
     }));
     assert_eq!(
         found,
@@ -353,9 +367,10 @@ fn profiles() {
     );
     let summing_up = "- {name: a, model: xai/n, context_window: {max_tokens: 9000, strategy: {summarize: s}}}";
     assert_eq!(
-        show(&self::found(summing_up, |ensemble| super::profiles::unknown(
+        show(&self::found(summing_up, |ensemble| run_check(
+            "unknown_profiles",
             ensemble,
-            &|_| false
+            &Beside(Vec::new())
         ))),
         ["W001 3:84 unknown model profile `s`"]
     );
@@ -364,7 +379,7 @@ fn profiles() {
 #[test]
 fn templates_that_cannot_be_rendered_are_errors() {
     let agents = "  - {name: w-1, script: x}\n  - name: a\n    model_profile: p\n    depends_on: [w-1]\n    prompt: 'Say {{ oops }}'\n    system_prompt: 'fine: {{ context.k }}'\n  - name: b\n    input: 'What {% if %}?'\n";
-    let shown: Vec<String> = found(agents, super::templates::check)
+    let shown: Vec<String> = found(agents, |ensemble| run_check("templates", ensemble, &NoFiles))
         .iter()
         .map(|it| {
             let place = it.source.place(it.span.start);
@@ -377,10 +392,10 @@ fn templates_that_cannot_be_rendered_are_errors() {
     assert_eq!(shown.len(), 2, "{shown:?}");
     // A profile's template is read as one, but whom its users listen to is not known there.
     let agents = "- {name: a, model_profile: p, prompt: x}\nmodel_profiles:\n  p: {provider: xai, model: n, system_prompt: 'You {% if %}'}\n  q: {provider: xai, model: n, system_prompt: 'You and {{ anybody }}'}";
-    let faults = show(&found(agents, super::templates::check));
+    let faults = show(&found(agents, |ensemble| run_check("templates", ensemble, &NoFiles)));
     assert!(faults.len() == 1 && faults[0].starts_with("E043 5:"), "{faults:?}");
     // Whoever listens to nobody has no other agent to name.
     let alone = "- {name: a, model_profile: p, prompt: '{{ b }}'}\n- {name: b, script: x}";
-    let faults = show(&found(alone, super::templates::check));
+    let faults = show(&found(alone, |ensemble| run_check("templates", ensemble, &NoFiles)));
     assert!(faults.len() == 1 && faults[0].starts_with("E044 3:"), "{faults:?}");
 }

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::{loaded, show};
-use crate::check::{Around, OutputKeys, ScriptKey, ScriptName, ScriptText, check_around};
+use crate::check::{CheckContext, OutputKeys, ScriptKey, ScriptName, ScriptText, check_around};
 use crate::diagnostic::{Diagnostic, Finding};
 use crate::ensemble::{Agent, Ensemble, Profile};
 
 /// One Rhai script, `s`; what every script puts out is known.
 struct Beside(ScriptText);
 
-impl Around for Beside {
+impl CheckContext for Beside {
     fn configured(&self) -> Option<&[(Arc<str>, Profile)]> {
         Some(&[])
     }

@@ -2,7 +2,7 @@
 
 use super::around::diagnostics;
 use super::found;
-use crate::check::{Around, check_around};
+use crate::check::{CheckContext, check_around};
 use crate::condition::Type;
 use crate::diagnostic::{Diagnostic, Finding};
 use crate::ensemble::{Agent, Ensemble, Profile};
@@ -327,7 +327,7 @@ fn what_is_wrong_is_said_with_what_to_write() {
 /// An agent's description is an example of its only output.
 struct Described;
 
-impl Around for Described {
+impl CheckContext for Described {
     fn configured(&self) -> Option<&[(Arc<str>, Profile)]> {
         None
     }

@@ -13,6 +13,23 @@ impl Type {
         }
     }
 
+    /// Returns the type of an item, if the value may be a list and neither a text nor a map.
+    pub(crate) fn any_item(&self) -> Self {
+        let item = self.shape().map(|shape| (&shape.list, &shape.text, &shape.map));
+        match item {
+            Some((Some(item), None, None)) => item.clone(),
+            _ => Self::any(),
+        }
+    }
+
+    /// Returns the type of a text after a change.
+    pub(crate) fn map_texts(&self, change: impl Fn(&str) -> String) -> Self {
+        match self.texts() {
+            Some(texts) => Self::one_of(texts.iter().map(|text| change(text))),
+            None => Self::text(),
+        }
+    }
+
     /// The texts, if they are known and it is certainly one of them or nothing.
     pub(crate) fn only_texts(&self) -> Option<&BTreeSet<String>> {
         let shape = self.shape()?;

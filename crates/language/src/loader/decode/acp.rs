@@ -4,9 +4,11 @@ use crate::diagnostic::{Finding, did_you_mean};
 use crate::ensemble::{ACP_PROGRAMS, AcpProgram, AcpToolKind, Permission};
 use crate::loader::codes;
 use crate::loader::document::Content;
+use crate::loader::fields::Fields;
 use crate::loader::findings::Findings;
-use crate::loader::reader::{Cursor, Fields, filled_text, text, word};
-use crate::loader::words::{Section, quoted};
+use crate::loader::reader::{Cursor, filled_text, list_of, text, word};
+use crate::loader::words::quoted;
+use crate::vocabulary::Section;
 
 use super::tool::env;
 
@@ -50,9 +52,7 @@ fn command(at: &Cursor<'_>, findings: &mut Findings) -> Option<AcpProgram> {
 }
 
 fn arguments(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<String>> {
-    let items = at.items("a list of strings", findings)?;
-    let words: Vec<_> = items.iter().map(|item| text(item, findings)).collect();
-    words.into_iter().collect()
+    list_of(at, "a list of strings", findings, text)
 }
 
 /// Reads `permissions`: what tools of each kind may do.

@@ -11,54 +11,15 @@ use super::{Names, acp, context_window, dependency, for_each, input, inputs, lim
 use crate::data::JsonMap;
 use crate::diagnostic::Finding;
 use crate::ensemble::{
-    Acp, Agent, AgentKind, Conversation, Dependency, ForEach, Llm, Memory, ModelChoice, OnError, OnResume, Retry,
-    Sandbox, Trigger,
+    Acp, Agent, AgentKind, Conversation, Llm, Memory, ModelChoice, OnError, OnResume, Retry, Sandbox, Trigger,
 };
-use crate::fix::{Change, Mend};
+use crate::loader::fields::Fields;
 use crate::loader::findings::Findings;
-use crate::loader::reader::{Cursor, Fields, count, count_or_none, flag, name, seconds, text, word};
-use crate::loader::words::{Section, meant_key, quoted};
+use crate::loader::reader::{Cursor, count, count_or_none, filled_texts, flag, name, seconds, text, word};
+use crate::loader::words::{meant_key, one_of, quoted};
 use crate::loader::{codes, json};
-use crate::source::Route;
-
-/// The keys that define what an agent runs, each with the kind of the agent.
-const CHOOSERS: &[(&str, Kind)] = &[
-    ("script", Kind::Script),
-    ("model_profile", Kind::Llm),
-    ("model", Kind::Llm),
-    ("input", Kind::Input),
-    ("ensemble", Kind::Ensemble),
-    ("acp", Kind::Acp),
-    ("tool", Kind::Tool),
-];
-
-const KINDS: &[(&str, Kind)] = &[
-    ("script", Kind::Script),
-    ("llm", Kind::Llm),
-    ("input", Kind::Input),
-    ("ensemble", Kind::Ensemble),
-    ("acp", Kind::Acp),
-    ("tool", Kind::Tool),
-];
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Script,
-    Llm,
-    Input,
-    Ensemble,
-    Acp,
-    Tool,
-}
-
-impl Kind {
-    fn word(self) -> &'static str {
-        KINDS
-            .iter()
-            .find(|(_, kind)| *kind == self)
-            .map_or("", |(word, _)| word)
-    }
-}
+use crate::vocabulary::{AgentType, CHOOSERS, Key, Section, chooses_type};
+use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// Reads the agent at `index`.
 pub(super) fn read(
@@ -78,14 +39,12 @@ pub(super) fn read(
         None => Some(Conversation::default()),
     };
     let for_each = match &kind {
-        Some(kind) => for_each(
-            &fields,
-            kind,
-            dependencies.as_deref().unwrap_or_default(),
-            names,
-            findings,
-        ),
-        None => None,
+        // A person is asked once, which is reported with the other keys of other types.
+        Some(AgentKind::Input(_)) | None => None,
+        Some(_) => fields.read("for_each", findings, |at, findings| {
+            let dependencies = dependencies.as_deref().unwrap_or_default();
+            for_each::read(at, &for_each::Taken { dependencies, names }, findings)
+        }),
     };
     let OfAllKinds {
         description,
@@ -111,32 +70,12 @@ pub(super) fn read(
     })
 }
 
-/// `for_each`; a person is asked once.
-fn for_each(
-    fields: &Fields<'_>,
-    kind: &AgentKind,
-    dependencies: &[Dependency],
-    names: &Names<'_>,
-    findings: &mut Findings,
-) -> Option<ForEach> {
-    let at = fields.get("for_each")?;
-    if matches!(kind, AgentKind::Input(_)) {
-        let message = "`for_each` is not allowed for an agent of type input";
-        let finding = not_for_kind(at.route(), message);
-        findings.push(
-            finding.help("a person is asked once in an execution; let another agent make one question of the list"),
-        );
-        return None;
-    }
-    for_each::read(&at, &for_each::Taken { dependencies, names }, findings)
-}
-
 /// Reads `defaults` by itself, so that a wrong value is found also where no agent takes it.
 pub(super) fn defaults(at: &Cursor<'_>, names: &Names<'_>, tools: &Tools<'_>, findings: &mut Findings) {
     let Some(fields) = Fields::open(at, Section::Defaults, findings) else {
         return;
     };
-    fields.read("type", findings, |at, findings| word(at, KINDS, findings));
+    fields.read("type", findings, |at, findings| word(at, &AgentType::WORDS, findings));
     for key in ["script", "model_profile", "ensemble"] {
         fields.read(key, findings, reference);
     }
@@ -174,7 +113,7 @@ pub(super) fn defaults(at: &Cursor<'_>, names: &Names<'_>, tools: &Tools<'_>, fi
 
 /// What the agent runs. Keys that only one kind may have are read here, and are errors for the other kinds.
 fn kind(fields: &Fields<'_>, tools: &Tools<'_>, findings: &mut Findings) -> Option<AgentKind> {
-    let declared = fields.read("type", findings, |at, findings| word(at, KINDS, findings));
+    let declared = fields.read("type", findings, |at, findings| word(at, &AgentType::WORDS, findings));
     let chosen: Vec<_> = CHOOSERS.iter().filter(|(key, _)| fields.get(key).is_some()).collect();
     let Some((key, kind)) = chosen.first().copied() else {
         // A misspelt key is already reported, with a suggestion.
@@ -188,71 +127,35 @@ fn kind(fields: &Fields<'_>, tools: &Tools<'_>, findings: &mut Findings) -> Opti
         let message = format!("{} has both `{key}` and `{other}`", title(fields));
         let finding = Finding::error(codes::TWO_KINDS, place(other), message).also(place(key), "the first");
         findings.push(finding.help(match (*kind, *other) {
-            (Kind::Llm, "tool") => "the tools that a model may call are a list: write `tools: [name]`",
+            (AgentType::Llm, "tool") => "the tools that a model may call are a list: write `tools: [name]`",
             _ => "an agent must run exactly one thing: keep one of the two keys",
         }));
     }
     if let Some(declared) = declared.filter(|declared| declared != kind) {
         let at = fields.at.route().key("type").value();
         let message = format!("`type: {}` contradicts `{key}`", declared.word());
-        let change = Change::Text(at.clone(), kind.word().to_owned());
+        let change = RouteEdit::WriteText(at.clone(), kind.word().to_owned());
         let finding = Finding::error(codes::KIND_MISMATCH, at, message)
-            .mend(Mend::certain(format!("write `type: {}`", kind.word()), change));
+            .with_fix(RouteFix::safe(format!("write `type: {}`", kind.word()), change));
         let finding = finding.also(
             fields.at.route().key(*key).as_key(),
             "this key defines what the agent runs",
         );
         findings.push(finding.help(format!("write `type: {}`, or remove `type`", kind.word())));
     }
-    if chosen.len() == 1 && *kind != Kind::Llm {
-        refuse_llm_fields(fields, *kind, findings);
-    }
-    if chosen.len() == 1 && *kind != Kind::Script {
-        refuse_history(fields, *kind, findings);
-    }
-    if chosen.len() == 1 && *kind != Kind::Script && fields.get("sandbox").is_some() {
-        let message = format!("`sandbox` is not allowed for an agent of type {}", kind.word());
-        let finding = not_for_kind(fields.at.route().key("sandbox"), message);
-        findings.push(finding.help(
-            "this key is only allowed for agents with a `script`, tools with a `script` and servers with a `command`",
-        ));
-    }
-    if chosen.len() == 1 && *kind != Kind::Ensemble && fields.get("inputs").is_some() {
-        let message = format!("`inputs` is not allowed for an agent of type {}", kind.word());
-        let finding = not_for_kind(fields.at.route().key("inputs"), message);
-        findings.push(finding.help(
-            "this key is only allowed for agents with an `ensemble`; the inputs of the run are declared at the top of the file",
-        ));
-    }
-    if chosen.len() == 1 && *kind != Kind::Script && fields.get("env").is_some() {
-        let message = format!("`env` is not allowed for an agent of type {}", kind.word());
-        let finding = not_for_kind(fields.at.route().key("env"), message);
-        findings.push(finding.help("this key is only allowed for agents with a `script`"));
-    }
-    if chosen.len() == 1 && *kind != Kind::Acp && fields.get("permissions").is_some() {
-        let message = format!("`permissions` is not allowed for an agent of type {}", kind.word());
-        let finding = not_for_kind(fields.at.route().key("permissions"), message);
-        findings.push(finding.help("this key is only allowed for agents with `acp`; tools have a `permission` each"));
-    }
-    if chosen.len() == 1 && *kind != Kind::Tool && fields.get("arguments").is_some() {
-        let message = format!("`arguments` is not allowed for an agent of type {}", kind.word());
-        let finding = not_for_kind(fields.at.route().key("arguments"), message);
-        findings.push(finding.help(match kind {
-            Kind::Ensemble => "an agent with an `ensemble` gives values by name with `inputs`",
-            Kind::Script => "a script receives the `config` of its agent as `parameters`",
-            _ => "this key is only allowed for agents with a `tool`",
-        }));
+    if chosen.len() == 1 {
+        refuse_other_types(fields, *kind, findings);
     }
     let at = fields.get(key)?;
     match kind {
-        Kind::Script => {
+        AgentType::Script => {
             let env = fields.read("env", findings, tool::env).unwrap_or_default();
             reference(&at, findings).map(|script| AgentKind::Script {
                 script: script.to_string(),
                 env,
             })
         }
-        Kind::Ensemble => {
+        AgentType::Ensemble => {
             let prompt = fields.read("prompt", findings, text);
             let inputs = match fields.get("inputs") {
                 Some(at) => inputs::given(&at, findings),
@@ -264,9 +167,9 @@ fn kind(fields: &Fields<'_>, tools: &Tools<'_>, findings: &mut Findings) -> Opti
                 inputs: inputs?,
             })
         }
-        Kind::Input => input::read(&at, findings).map(AgentKind::Input),
-        Kind::Acp => external(fields, &at, tools, findings),
-        Kind::Tool => {
+        AgentType::Input => input::read(&at, findings).map(AgentKind::Input),
+        AgentType::Acp => external(fields, &at, tools, findings),
+        AgentType::Tool => {
             let arguments = match fields.get("arguments") {
                 Some(at) => json::map(&at, findings),
                 None => Some(JsonMap::new()),
@@ -276,14 +179,8 @@ fn kind(fields: &Fields<'_>, tools: &Tools<'_>, findings: &mut Findings) -> Opti
                 arguments: arguments?,
             })
         }
-        Kind::Llm => llm(fields, &at, *key == "model_profile", tools, findings),
+        AgentType::Llm => llm(fields, &at, *key == "model_profile", tools, findings),
     }
-}
-
-/// A key that another kind of agent has.
-fn not_for_kind(route: Route, message: impl Into<String>) -> Finding {
-    let mend = Mend::probable("remove the key", Change::Remove(route.clone()));
-    Finding::error(codes::NOT_FOR_KIND, route.as_key(), message).mend(mend)
 }
 
 /// `agent 'x'`, or a description of an agent without a name.
@@ -297,10 +194,10 @@ fn title(fields: &Fields<'_>) -> String {
 /// Whether an unknown key of the agent is probably a misspelt key for what it runs.
 fn misspells_kind(fields: &Fields<'_>) -> bool {
     let mut meant = fields.keys().filter_map(|key| meant_key(key, Section::Agent));
-    meant.any(|meant| CHOOSERS.iter().any(|(key, _)| *key == meant))
+    meant.any(chooses_type)
 }
 
-fn no_kind(fields: &Fields<'_>, declared: Option<Kind>, findings: &mut Findings) {
+fn no_kind(fields: &Fields<'_>, declared: Option<AgentType>, findings: &mut Findings) {
     let route = fields.at.route();
     let at = match fields.get("name") {
         Some(_) => route.key("name").value(),
@@ -308,72 +205,62 @@ fn no_kind(fields: &Fields<'_>, declared: Option<Kind>, findings: &mut Findings)
     };
     let finding = Finding::error(codes::NO_KIND, at, format!("{} has nothing to run", title(fields)));
     findings.push(finding.help(match declared {
-        Some(Kind::Llm) => "add `model_profile: name` or `model: provider/model`".to_owned(),
+        Some(AgentType::Llm) => "add `model_profile: name` or `model: provider/model`".to_owned(),
         Some(kind) => format!("add `{}: …`", kind.word()),
         None => "add one of `script`, `model_profile` (or `model`), `input`, `ensemble`, `acp` or `tool`".to_owned(),
     }));
 }
 
-/// The keys that only LLM agents have, and `prompt`, which agents with an ensemble have too.
-const LLM_KEYS: [&str; 7] = [
-    "prompt",
-    "system_prompt",
-    "attachments",
-    "context_window",
-    "tools",
-    "max_iterations",
-    "max_parallel_tools",
-];
-
-fn refuse_llm_fields(fields: &Fields<'_>, kind: Kind, findings: &mut Findings) {
-    let route = fields.at.route();
+/// Reports the keys that only agents of other types have, and those of `conversation`.
+fn refuse_other_types(fields: &Fields<'_>, agent_type: AgentType, findings: &mut Findings) {
+    let (word, owner) = (agent_type.word(), format!("an agent of type {}", agent_type.word()));
+    let help = |key: &Key| help_for_other_type(key, agent_type);
+    fields.refuse_other_kinds(word, &owner, findings, help);
     let conversation = fields.get("conversation");
-    let memory = conversation.is_some_and(|at| at.node.get("memory").is_some());
-    let mut places = Vec::new();
-    let has_too = |key: &str| match kind {
-        Kind::Ensemble => key == "prompt",
-        Kind::Acp => matches!(key, "prompt" | "system_prompt" | "tools"),
-        _ => false,
-    };
-    for key in LLM_KEYS {
-        if fields.get(key).is_some() && !has_too(key) {
-            places.push((key, route.key(key)));
-        }
-    }
-    if memory && kind != Kind::Acp {
-        places.push(("memory", route.key("conversation").key("memory")));
-    }
-    for (key, route) in places {
-        let message = format!("`{key}` is not allowed for an agent of type {}", kind.word());
-        let finding = not_for_kind(route, message);
-        findings.push(finding.help(match (kind, key) {
-            (Kind::Input, "prompt") => "write the question as `input.prompt`",
-            (Kind::Script, "prompt") => "a script receives the run's input as `input` and its `config` as `parameters`",
-            (Kind::Tool, "tools") => "an agent with a `tool` calls this one tool and no others",
-            (Kind::Tool, "prompt") => {
-                "an agent with a `tool` has no model: write what the tool receives as `arguments`"
-            }
-            (Kind::Acp, _) => "the external agent has a model and limits of its own",
-            _ => "this key is only allowed for agents with a `model_profile` or a `model`",
-        }));
+    let conversation = conversation
+        .as_ref()
+        .and_then(|at| Fields::open(at, Section::Conversation, &mut Findings::default()));
+    if let Some(conversation) = conversation {
+        conversation.refuse_other_kinds(word, &owner, findings, help);
     }
 }
 
-/// Only scripts are given entries of the history by their number.
-fn refuse_history(fields: &Fields<'_>, kind: Kind, findings: &mut Findings) {
-    let conversation = fields.get("conversation");
-    if conversation.is_none_or(|at| at.node.get("history").is_none()) {
-        return;
-    }
-    let route = fields.at.route().key("conversation").key("history");
-    let message = format!("`history` is not allowed for an agent of type {}", kind.word());
-    let finding = not_for_kind(route, message);
-    findings.push(finding.help(match kind {
-        Kind::Llm | Kind::Input | Kind::Acp => {
+/// Returns what to write instead of a key that agents of this type do not have.
+fn help_for_other_type(key: &Key, agent_type: AgentType) -> String {
+    match (agent_type, key.name) {
+        (AgentType::Input, "prompt") => "write the question as `input.prompt`",
+        (AgentType::Script, "prompt") => {
+            "a script receives the run's input as `input` and its `config` as `parameters`"
+        }
+        (AgentType::Tool, "tools") => "an agent with a `tool` calls this one tool and no others",
+        (AgentType::Tool, "prompt") => {
+            "an agent with a `tool` has no model: write what the tool receives as `arguments`"
+        }
+        (AgentType::Acp, "attachments" | "context_window" | "max_iterations" | "max_parallel_tools") => {
+            "the external agent has its own model and its own limits"
+        }
+        (AgentType::Ensemble, "arguments") => "an agent with an `ensemble` gives values by name with `inputs`",
+        (AgentType::Script, "arguments") => "a script receives the `config` of its agent as `parameters`",
+        (AgentType::Llm | AgentType::Input | AgentType::Acp, "history") => {
             "the history is a variable of its templates: write `{{ transcript }}` or `{{ history }}`"
         }
-        Kind::Script | Kind::Ensemble | Kind::Tool => "this key is only allowed for agents with a `script`",
-    }));
+        (_, "for_each") => "a person is asked once in an execution; let another agent make one question of the list",
+        _ => return only_allowed_for(key),
+    }
+    .to_owned()
+}
+
+/// Returns the sentence that says which agents have the key.
+fn only_allowed_for(key: &Key) -> String {
+    let types = key.kinds().iter().filter_map(|word| AgentType::from_word(word));
+    let choosers = one_of(types.flat_map(AgentType::choosers));
+    let also = match key.name {
+        "sandbox" => ", tools with a `script` and servers with a `command`",
+        "inputs" => "; the inputs of the run are declared at the top of the file",
+        "permissions" => "; tools have a `permission` each",
+        _ => "",
+    };
+    format!("this key is only allowed for agents with {choosers}{also}")
 }
 
 fn llm(
@@ -441,11 +328,9 @@ fn external(fields: &Fields<'_>, at: &Cursor<'_>, tools: &Tools<'_>, findings: &
     }))
 }
 
-/// `attachments`: paths, which may be templates.
+/// Reads `attachments`: paths, which may be templates.
 fn attachments(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<String>> {
-    let items = at.items("a list of paths", findings)?;
-    let paths: Vec<_> = items.iter().map(|item| reference(item, findings)).collect();
-    paths.into_iter().map(|path| Some(path?.to_string())).collect()
+    filled_texts(at, "a list of paths", findings)
 }
 
 /// `conversation.memory`.
@@ -515,11 +400,11 @@ fn model(at: &Cursor<'_>, findings: &mut Findings) -> Option<ModelChoice> {
 fn config(fields: &Fields<'_>, findings: &mut Findings) -> Option<JsonMap> {
     if let (Some(config), Some(parameters)) = (fields.get("config"), fields.get("parameters")) {
         let message = "`parameters` is another spelling of `config`, and both are given".to_owned();
-        let mend = Mend::probable("remove `parameters`", Change::Remove(parameters.route()));
+        let fix = RouteFix::not_safe("remove `parameters`", RouteEdit::Remove(parameters.route()));
         findings.push(
             Finding::error(codes::TWO_SPELLINGS, parameters.key(), message)
                 .also(config.key(), "first here")
-                .mend(mend),
+                .with_fix(fix),
         );
     }
     match fields.get("config").or_else(|| fields.get("parameters")) {

@@ -11,14 +11,15 @@ use crate::data::{Cost, Failure, FailureKind, JsonMap};
 use crate::diagnostic::Finding;
 use crate::loader::codes;
 use crate::loader::document::{Content, Document};
+use crate::loader::fields::Fields;
 use crate::loader::findings::Findings;
 use crate::loader::json;
 use crate::loader::reader::{
-    Cursor, Fields, amount, count, count_or_none, delay, empty, filled_text, flag, number_within, shared_text, text,
-    twice, whole, word, wrong_type,
+    Cursor, amount, count, count_or_none, delay, filled_list_of, filled_text, flag, list_of, map_of, number_within,
+    shared_text, text, twice, whole, word, wrong_type,
 };
-use crate::loader::words::Section;
 use crate::source::At;
+use crate::vocabulary::Section;
 
 /// Reads a test file.
 pub(in crate::loader) fn file(document: &Document, findings: &mut Findings) -> Option<TestFile> {
@@ -30,15 +31,10 @@ pub(in crate::loader) fn file(document: &Document, findings: &mut Findings) -> O
 }
 
 fn cases(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<Case>> {
-    let items = at.items("a list of cases", findings)?;
-    if items.is_empty() {
-        empty(at, "a test file must have at least one case", findings);
-        return None;
-    }
     let mut seen: HashMap<Arc<str>, At> = HashMap::new();
-    let mut cases = Vec::new();
-    for item in &items {
-        let Some(case) = case(item, findings) else { continue };
+    let rule = "a test file must have at least one case";
+    filled_list_of(at, "a list of cases", rule, findings, |item, findings| {
+        let case = case(item, findings)?;
         let place = item.route().key("name").value();
         match seen.get(&case.name) {
             Some(first) => {
@@ -47,9 +43,8 @@ fn cases(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<Case>> {
             }
             None => drop(seen.insert(case.name.clone(), place)),
         }
-        cases.push(case);
-    }
-    (cases.len() == items.len()).then_some(cases)
+        Some(case)
+    })
 }
 
 fn case(at: &Cursor<'_>, findings: &mut Findings) -> Option<Case> {
@@ -61,7 +56,9 @@ fn case(at: &Cursor<'_>, findings: &mut Findings) -> Option<Case> {
         side::Answers::Each(answers) => (agent, answers.into()),
     });
     let stubs = fields.read("stubs", findings, |at, findings| {
-        by_name(at, "a map from agents to stubs", findings, stubs)
+        map_of(at, "a map from agents to stubs", findings, |_, entry, findings| {
+            stubs(entry, findings)
+        })
     });
     let repeat = fields.read("repeat", findings, count);
     let pass_rate = fields.read("pass_rate", findings, |at, findings| {
@@ -111,41 +108,11 @@ fn judge(at: &Cursor<'_>, findings: &mut Findings) -> Option<Judge> {
     })
 }
 
-/// A map from names to values of one kind.
-fn by_name<T>(
-    at: &Cursor<'_>,
-    what: &str,
-    findings: &mut Findings,
-    reader: impl Fn(&Cursor<'_>, &mut Findings) -> Option<T>,
-) -> Option<Vec<(Arc<str>, T)>> {
-    let mut read = Vec::new();
-    for (name, entry) in at.entries(what, findings)? {
-        read.extend(reader(&entry, findings).map(|value| (name.clone(), value)));
-    }
-    Some(read)
-}
-
-/// A list of values of one kind.
-fn list<T>(
-    at: &Cursor<'_>,
-    what: &str,
-    findings: &mut Findings,
-    reader: impl Fn(&Cursor<'_>, &mut Findings) -> Option<T>,
-) -> Option<Vec<T>> {
-    let items = at.items(what, findings)?;
-    let read: Vec<Option<T>> = items.iter().map(|item| reader(item, findings)).collect();
-    read.into_iter().collect()
-}
-
 fn stubs(at: &Cursor<'_>, findings: &mut Findings) -> Option<Stubs> {
     if !matches!(at.node.content, Content::Sequence(_)) {
         return stub(at, findings).map(Stubs::Always);
     }
-    let each = list(at, "a list of stubs", findings, stub)?;
-    if each.is_empty() {
-        empty(at, "this list of stubs is empty", findings);
-    }
-    Some(Stubs::Each(each))
+    filled_list_of(at, "a list of stubs", "this list of stubs is empty", findings, stub).map(Stubs::Each)
 }
 
 /// A text, or a map with one of `text`, `json`, `fail` and `parts`.
@@ -155,23 +122,16 @@ fn stub(at: &Cursor<'_>, findings: &mut Findings) -> Option<Stub> {
     }
     let fields = Fields::open(at, Section::Stub, findings)?;
     const RESULTS: [&str; 4] = ["text", "json", "fail", "parts"];
-    let given: Vec<&str> = RESULTS.into_iter().filter(|key| fields.get(key).is_some()).collect();
+    let help = "write one of `text`, `json`, `fail` and `parts`";
+    let codes = [codes::BAD_STUB, codes::BAD_STUB];
+    let (given, _) = fields.exactly_one(&RESULTS, codes, help, findings)?;
     let bad = |at: At, message: String, help: &str| Finding::error(codes::BAD_STUB, at, message).help(help);
-    let [given] = given.as_slice() else {
-        let message = match given.as_slice() {
-            [] => "this stub gives nothing".to_owned(),
-            several => format!("this stub has both `{}` and `{}`", several[0], several[1]),
-        };
-        let help = "write one of `text`, `json`, `fail` and `parts`";
-        findings.push(bad(at.value(), message, help));
-        return None;
-    };
     let kind = fields.read("kind", findings, failure_kind);
-    if let Some(kind) = fields.get("kind").filter(|_| *given != "fail") {
+    if let Some(kind) = fields.get("kind").filter(|_| given != "fail") {
         let message = "`kind` says how an execution fails, and this stub does not fail".to_owned();
         findings.push(bad(kind.key(), message, "remove it, or write `fail: MESSAGE`"));
     }
-    let gives = match *given {
+    let gives = match given {
         "text" => Gives::Text(fields.read("text", findings, text)?),
         "json" => Gives::Json(fields.read("json", findings, json::value)?),
         "fail" => {
@@ -179,11 +139,16 @@ fn stub(at: &Cursor<'_>, findings: &mut Findings) -> Option<Stub> {
             Gives::Fail(Failure::new(kind.unwrap_or(FailureKind::Reported), error))
         }
         _ => Gives::Parts(fields.read("parts", findings, |at, findings| {
-            by_name(at, "a map from keys of parts to stubs", findings, stub)
+            map_of(
+                at,
+                "a map from keys of parts to stubs",
+                findings,
+                |_, entry, findings| stub(entry, findings),
+            )
         })?),
     };
     let failed = fields.read("failed_attempts", findings, count);
-    if let Some(failed) = fields.get("failed_attempts").filter(|_| *given == "fail") {
+    if let Some(failed) = fields.get("failed_attempts").filter(|_| given == "fail") {
         let message = "`failed_attempts` says how many attempts fail before the result, and here all fail".to_owned();
         findings.push(bad(
             failed.key(),
@@ -211,44 +176,51 @@ fn failure_kind(at: &Cursor<'_>, findings: &mut Findings) -> Option<FailureKind>
 
 fn expect(at: &Cursor<'_>, findings: &mut Findings) -> Option<Expect> {
     let fields = Fields::open(at, Section::Expect, findings)?;
-    let names = |at: &Cursor<'_>, findings: &mut Findings| list(at, "a list of agents", findings, filled_text);
+    let names = |at: &Cursor<'_>, findings: &mut Findings| list_of(at, "a list of agents", findings, filled_text);
     let outcomes = OUTCOMES.map(|outcome| (outcome, outcome));
     Some(Expect {
         outcome: fields.read("outcome", findings, |at, findings| word(at, &outcomes, findings)),
         turns: fields.read("turns", findings, |at, findings| {
-            list(at, "a list of turns, each an agent or a list of agents", findings, turn)
+            list_of(at, "a list of turns, each an agent or a list of agents", findings, turn)
         }),
         order: fields.read("order", findings, names).unwrap_or_default(),
         executions: fields
             .read("executions", findings, |at, findings| {
-                by_name(at, "a map from agents to numbers", findings, count_or_none)
+                map_of(at, "a map from agents to numbers", findings, |_, entry, findings| {
+                    count_or_none(entry, findings)
+                })
             })
             .unwrap_or_default(),
         never: fields.read("never", findings, names).unwrap_or_default(),
         outputs: fields
             .read("outputs", findings, |at, findings| {
-                by_name(
+                map_of(
                     at,
                     "a map from agents to what their outputs contain",
                     findings,
-                    json::value,
+                    |_, entry, findings| json::value(entry, findings),
                 )
             })
             .unwrap_or_default(),
         schemas: fields
             .read("schemas", findings, |at, findings| {
-                by_name(at, "a map from agents to JSON Schemas", findings, json::schema)
+                map_of(
+                    at,
+                    "a map from agents to JSON Schemas",
+                    findings,
+                    |_, entry, findings| json::schema(entry, findings),
+                )
             })
             .unwrap_or_default(),
         result: fields.read("result", findings, json::value),
         conditions: fields
             .read("conditions", findings, |at, findings| {
-                list(at, "a list of conditions", findings, condition)
+                list_of(at, "a list of conditions", findings, condition)
             })
             .unwrap_or_default(),
         not_run: fields.read("not_run", findings, reasons).unwrap_or_default(),
         warnings: fields.read("warnings", findings, |at, findings| {
-            list(at, "a list of strings", findings, text)
+            list_of(at, "a list of strings", findings, text)
         }),
         most_turns: fields
             .read("most_turns", findings, count)
@@ -256,7 +228,7 @@ fn expect(at: &Cursor<'_>, findings: &mut Findings) -> Option<Expect> {
         most_cost: fields.read("most_cost", findings, amount).map(Cost::of),
         judges: fields
             .read("judge", findings, |at, findings| {
-                list(at, "a list of questions to models", findings, judge)
+                list_of(at, "a list of questions to models", findings, judge)
             })
             .unwrap_or_default(),
     })
@@ -265,7 +237,7 @@ fn expect(at: &Cursor<'_>, findings: &mut Findings) -> Option<Expect> {
 /// The name of an agent, or those of all agents of the turn.
 fn turn(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<Arc<str>>> {
     match at.node.content {
-        Content::Sequence(_) => list(at, "a list of agents", findings, filled_text),
+        Content::Sequence(_) => list_of(at, "a list of agents", findings, filled_text),
         Content::Scalar(_) => filled_text(at, findings).map(|name| vec![name]),
         Content::Mapping(_) => {
             wrong_type(at, "an agent, or a list of agents", findings);
@@ -277,10 +249,15 @@ fn turn(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<Arc<str>>> {
 /// Agents that never ran: a list, or a map to parts of the reasons.
 fn reasons(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<(Arc<str>, String)>> {
     if let Content::Sequence(_) = at.node.content {
-        let names = list(at, "a list of agents", findings, filled_text)?;
+        let names = list_of(at, "a list of agents", findings, filled_text)?;
         return Some(names.into_iter().map(|name| (name, String::new())).collect());
     }
-    by_name(at, "a list of agents, or a map from agents to reasons", findings, text)
+    map_of(
+        at,
+        "a list of agents, or a map from agents to reasons",
+        findings,
+        |_, entry, findings| text(entry, findings),
+    )
 }
 
 fn condition(at: &Cursor<'_>, findings: &mut Findings) -> Option<String> {

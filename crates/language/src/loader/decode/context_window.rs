@@ -7,9 +7,10 @@ use crate::diagnostic::Finding;
 use crate::ensemble::{ContextWindow, Strategy};
 use crate::loader::codes;
 use crate::loader::document::Content;
+use crate::loader::fields::Fields;
 use crate::loader::findings::Findings;
-use crate::loader::reader::{Cursor, Fields, count, flag, out_of_range, whole, word};
-use crate::loader::words::Section;
+use crate::loader::reader::{Cursor, count, flag, out_of_range, whole, word};
+use crate::vocabulary::Section;
 
 /// Reads `context_window`.
 pub(super) fn read(at: &Cursor<'_>, findings: &mut Findings) -> Option<ContextWindow> {
@@ -67,25 +68,15 @@ fn strategy(at: &Cursor<'_>, findings: &mut Findings) -> Option<Strategy> {
         return named(at, findings);
     }
     let fields = Fields::open(at, Section::Strategy, findings)?;
-    let mut given = Section::Strategy.keys().iter().filter_map(|key| fields.get(key));
-    let Some(first) = given.next() else {
-        let finding = Finding::error(codes::MISSING, at.value(), "`strategy` is empty");
-        findings.push(finding.help("write `{recent_turns_only: n}`, `{custom: file.rhai}` or `{summarize: profile}`"));
-        return None;
-    };
-    if let Some(second) = given.next() {
-        let finding = Finding::error(codes::TWO_KINDS, second.key(), "`strategy` names two strategies");
-        findings.push(finding.also(first.key(), "the first").help("keep one of them"));
-        return None;
+    let keys: Vec<&str> = Section::Strategy.key_names().collect();
+    let help = "write `{recent_turns_only: n}`, `{custom: file.rhai}` or `{summarize: profile}`";
+    let codes = [codes::MISSING, codes::TWO_KINDS];
+    let (key, given) = fields.exactly_one(&keys, codes, help, findings)?;
+    match key {
+        "recent_turns_only" => count(&given, findings).map(Strategy::RecentTurnsOnly),
+        "custom" => reference(&given, findings).map(|script| Strategy::Custom(script.to_string())),
+        _ => reference(&given, findings).map(|profile| Strategy::Summarize(Some(profile))),
     }
-    if let Some(at) = fields.get("recent_turns_only") {
-        return count(&at, findings).map(Strategy::RecentTurnsOnly);
-    }
-    if let Some(at) = fields.get("custom") {
-        return reference(&at, findings).map(|script| Strategy::Custom(script.to_string()));
-    }
-    let at = fields.get("summarize")?;
-    reference(&at, findings).map(|profile| Strategy::Summarize(Some(profile)))
 }
 
 /// A strategy without additional data; for the other strategies, an error about the missing data.

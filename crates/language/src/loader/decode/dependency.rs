@@ -7,13 +7,14 @@ use super::Names;
 use crate::condition::{Condition, ConditionText, instead};
 use crate::diagnostic::Finding;
 use crate::ensemble::{Declared, Dependency, Ending, WaitFor};
-use crate::fix::{Change, Mend};
 use crate::loader::codes;
 use crate::loader::document::{Content, ScalarValue};
+use crate::loader::fields::Fields;
 use crate::loader::findings::Findings;
-use crate::loader::reader::{Cursor, Fields, count, flag, name, word, wrong_type};
-use crate::loader::words::Section;
+use crate::loader::reader::{Cursor, count, flag, name, word, wrong_type};
 use crate::source::{At, Span};
+use crate::vocabulary::Section;
+use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// Reads both lists of an agent.
 pub(super) fn all(fields: &Fields<'_>, names: &Names<'_>, findings: &mut Findings) -> Option<Vec<Dependency>> {
@@ -24,8 +25,8 @@ pub(super) fn all(fields: &Fields<'_>, names: &Names<'_>, findings: &mut Finding
             if let Some(name) = plain_name(item, names, findings) {
                 if let Some(first) = shorthand.insert(name.clone(), item.value()) {
                     let message = format!("`{name}` is twice in `depends_on`");
-                    let mend = Mend::certain("remove the repetition", Change::Remove(item.route()));
-                    repeats(item.value(), message, first, mend, findings);
+                    let fix = RouteFix::safe("remove the repetition", RouteEdit::Remove(item.route()));
+                    repeats(item.value(), message, first, fix, findings);
                 }
                 edges.push(unconditional(name, Declared::DependsOn(index)));
             }
@@ -41,8 +42,8 @@ pub(super) fn all(fields: &Fields<'_>, names: &Names<'_>, findings: &mut Finding
             if let Some(first) = shorthand.get(&edge.agent_name) {
                 let message = format!("`{}` is in both `depends_on` and `dependencies`", edge.agent_name);
                 let route = first.route.clone();
-                let mend = Mend::probable("remove it from `depends_on`", Change::Remove(route));
-                repeats(place(), message, first.clone(), mend, findings);
+                let fix = RouteFix::not_safe("remove it from `depends_on`", RouteEdit::Remove(route));
+                repeats(place(), message, first.clone(), fix, findings);
             }
             // A condition that is in error is reported itself, and is not the same as another one.
             let is_broken = edge.condition.is_none() && item.node.get("condition").is_some();
@@ -65,14 +66,14 @@ fn repeated(edge: &Dependency, item: &Cursor<'_>, seen: &mut HashMap<Same, At>, 
     let place = || item.route().key("agent_name").value();
     if let Some(first) = seen.insert(key, place()) {
         let message = format!("two dependencies on `{}` have the same condition", edge.agent_name);
-        let mend = Mend::probable("remove the second dependency", Change::Remove(item.route()));
-        repeats(place(), message, first, mend, findings);
+        let fix = RouteFix::not_safe("remove the second dependency", RouteEdit::Remove(item.route()));
+        repeats(place(), message, first, fix, findings);
     }
 }
 
-fn repeats(second: At, message: String, first: At, mend: Mend, findings: &mut Findings) {
+fn repeats(second: At, message: String, first: At, fix: RouteFix, findings: &mut Findings) {
     let finding = Finding::error(codes::DEPENDENCY_TWICE, second, message);
-    findings.push(finding.also(first, "first here").mend(mend));
+    findings.push(finding.also(first, "first here").with_fix(fix));
 }
 
 fn unconditional(agent_name: Arc<str>, declared: Declared) -> Dependency {
@@ -119,15 +120,15 @@ fn edge(at: &Cursor<'_>, index: usize, names: &Names<'_>, findings: &mut Finding
     ];
     if let Some(name) = at.node.text() {
         let finding = Finding::error(codes::WRONG_TYPE, at.value(), "expected a map, found a string");
-        let mend = Mend::certain(
+        let fix = RouteFix::safe(
             format!("write `agent_name: {name}`"),
-            Change::Yaml(at.value(), format!("{{agent_name: {name}}}")),
+            RouteEdit::WriteYaml(at.value(), format!("{{agent_name: {name}}}")),
         );
         let is_known = names.get(name).is_some();
         let mut finding = finding.help(format!(
             "write `- agent_name: {name}`, or use `depends_on` for plain names"
         ));
-        finding.fix = is_known.then_some(mend);
+        finding.fix = is_known.then_some(fix);
         findings.push(finding);
         return None;
     }
@@ -149,9 +150,9 @@ fn edge(at: &Cursor<'_>, index: usize, names: &Names<'_>, findings: &mut Finding
         let message = "`wait_for` has no meaning beside `requires_all: false`";
         findings.push(
             Finding::error(codes::WAIT_FOR_ANY_OF, place, message)
-                .mend(Mend::certain(
+                .with_fix(RouteFix::safe(
                     "remove `wait_for`",
-                    Change::Remove(at.route().key("wait_for")),
+                    RouteEdit::Remove(at.route().key("wait_for")),
                 ))
                 .help("remove `wait_for`: an agent waits only for dependencies that it requires"),
         );
@@ -179,8 +180,8 @@ fn condition(at: &Cursor<'_>, findings: &mut Findings) -> Option<ConditionText> 
         ScalarValue::Text if !scalar.text.trim().is_empty() => compiling(at, &scalar.text, findings),
         ScalarValue::Text | ScalarValue::Null => {
             let finding = Finding::error(codes::BLANK_CONDITION, at.value(), "the condition is blank");
-            let mend = Mend::probable("remove `condition`", Change::Remove(at.route()));
-            findings.push(finding.help("write an expression, or remove `condition`").mend(mend));
+            let fix = RouteFix::not_safe("remove `condition`", RouteEdit::Remove(at.route()));
+            findings.push(finding.help("write an expression, or remove `condition`").with_fix(fix));
             None
         }
         _ => {
@@ -196,10 +197,10 @@ pub(super) fn correction(
     text: &str,
     span: Span,
     check: impl Fn(&str) -> Result<(), Span>,
-) -> Option<Mend> {
+) -> Option<RouteFix> {
     let (word, applicability) = instead::instead(text, span, check)?;
-    let change = Change::Text(at.route().text(span), word.to_owned());
-    Some(Mend::new(applicability, format!("write `{word}`"), change))
+    let change = RouteEdit::WriteText(at.route().text(span), word.to_owned());
+    Some(RouteFix::new(applicability, format!("write `{word}`"), change))
 }
 
 /// A valid condition. The plan compiles it; this function only reports all problems at once.

@@ -10,13 +10,14 @@ use crate::diagnostic::Finding;
 use crate::ensemble::{AtLeast, Combine, Dependency, ForEach, Items, PartFailure};
 use crate::loader::codes;
 use crate::loader::document::{Content, ScalarValue};
+use crate::loader::fields::Fields;
 use crate::loader::findings::Findings;
 use crate::loader::json;
-use crate::loader::reader::{
-    Cursor, Fields, count, count_or_none, empty, filled_text, out_of_range, twice, word, wrong_type,
-};
-use crate::loader::words::{Section, quoted};
+use crate::loader::reader::{Cursor, count, count_or_none, empty, filled_text, out_of_range, word, wrong_type};
+use crate::loader::words::quoted;
+use crate::names::is_identifier;
 use crate::template::VARIABLES;
+use crate::vocabulary::Section;
 
 /// Names that scripts have beside the variables of templates and conditions.
 const OF_SCRIPTS: [&str; 4] = ["input_data", "attempt", "run_id", "agent_name"];
@@ -76,20 +77,12 @@ pub(super) fn read(at: &Cursor<'_>, taken: &Taken<'_>, findings: &mut Findings) 
 
 /// `in` or `times`.
 fn items(fields: &Fields<'_>, taken: &Taken<'_>, findings: &mut Findings) -> Option<Items> {
-    let (given, times) = (fields.get("in"), fields.get("times"));
-    if let (Some(given), Some(times)) = (&given, &times) {
-        let message = "`for_each` has both `in` and `times`".to_owned();
-        twice(codes::TWO_KINDS, times.key(), message, given.key(), findings);
-        return None;
+    let help = "add `in:` with a list or an expression such as `inputs.files`, or `times: n`";
+    let codes = [codes::MISSING, codes::TWO_KINDS];
+    let (key, given) = fields.exactly_one(&["in", "times"], codes, help, findings)?;
+    if key == "times" {
+        return count_or_none(&given, findings).map(Items::Times);
     }
-    if let Some(times) = times {
-        return count_or_none(&times, findings).map(Items::Times);
-    }
-    let Some(given) = given else {
-        let finding = Finding::error(codes::MISSING, fields.at.value(), "`for_each` has no items");
-        findings.push(finding.help("add `in:` with a list or an expression such as `inputs.files`, or `times: n`"));
-        return None;
-    };
     match &given.node.content {
         Content::Sequence(_) => match json::value(&given, findings)? {
             Value::Array(items) => Some(Items::List(items)),
@@ -108,8 +101,7 @@ fn items(fields: &Fields<'_>, taken: &Taken<'_>, findings: &mut Findings) -> Opt
 /// An identifier that is not in use.
 fn item_name(at: &Cursor<'_>, taken: &Taken<'_>, findings: &mut Findings) -> Option<Arc<str>> {
     let name = filled_text(at, findings)?;
-    let is_first = |c: char| c.is_alphabetic() || c == '_';
-    if !name.starts_with(is_first) || !name.chars().all(|c| c.is_alphanumeric() || c == '_') {
+    if !is_identifier(&name) {
         let message = format!("{} cannot be the name of an item", quoted(&name));
         let finding = Finding::error(codes::BAD_NAME, at.value(), message);
         findings.push(finding.help("use letters, digits and `_`, and begin with a letter"));
@@ -185,31 +177,13 @@ fn combine(at: &Cursor<'_>, item: &str, taken: &Taken<'_>, findings: &mut Findin
         return word(at, &[("list", ())], findings).map(|()| Combine::List);
     }
     let fields = Fields::open(at, Section::Combine, findings)?;
-    let mut ways = ["best", "first", "majority"].into_iter();
-    let Some(way) = ways.find(|way| fields.get(way).is_some()) else {
-        if fields.keys().all(|key| Section::Combine.keys().contains(&key)) {
-            let message = "`combine` does not say how";
-            let finding = Finding::error(codes::MISSING, at.value(), message);
-            findings.push(finding.help("write `list`, `{best: …}`, `{first: …}` or `{majority: …}`"));
-        }
-        return None;
-    };
-    let chosen = fields.get(way)?;
-    if let Some(second) = ways.find_map(|way| fields.get(way)) {
-        let message = "`combine` names two ways".to_owned();
-        twice(codes::TWO_KINDS, second.key(), message, chosen.key(), findings);
-        return None;
-    }
+    let help = "write `list`, `{best: …}`, `{first: …}` or `{majority: …}`";
+    let codes = [codes::MISSING, codes::TWO_KINDS];
+    let (way, chosen) = fields.exactly_one(&["best", "first", "majority"], codes, help, findings)?;
     let text = expression(&chosen, PartNames::of_output(item), taken, findings);
-    let quorum = match fields.get("quorum") {
-        Some(at) if way != "majority" => {
-            let finding = Finding::error(codes::NOT_FOR_KIND, at.key(), "`quorum` is only for `majority`");
-            findings.push(finding.help("remove it"));
-            None
-        }
-        Some(at) => count(&at, findings),
-        None => None,
-    };
+    let owner = format!("`{way}`");
+    fields.refuse_other_kinds(way, &owner, findings, |_| "it is only for `majority`".to_owned());
+    let quorum = fields.read("quorum", findings, count);
     let text = text?;
     Some(match way {
         "best" => Combine::Best(text),

@@ -5,9 +5,11 @@ use crate::diagnostic::Finding;
 use crate::ensemble::{InputSpec, Responses};
 use crate::loader::codes;
 use crate::loader::document::Content;
+use crate::loader::fields::Fields;
 use crate::loader::findings::Findings;
-use crate::loader::reader::{Cursor, Fields, empty, seconds, text};
-use crate::loader::words::{Section, one_of, quoted};
+use crate::loader::reader::{Cursor, filled_list_of, seconds, text};
+use crate::loader::words::{one_of, quoted};
+use crate::vocabulary::Section;
 
 /// Reads `input`: a map, or only the question.
 pub(super) fn read(at: &Cursor<'_>, findings: &mut Findings) -> Option<InputSpec> {
@@ -59,13 +61,7 @@ pub(super) fn default(at: &Cursor<'_>, findings: &mut Findings) -> Option<()> {
 
 /// A list of strings with at least one item.
 fn texts(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<String>> {
-    let items = at.items("a list of strings", findings)?;
-    if items.is_empty() {
-        empty(at, "this list is empty", findings);
-        return None;
-    }
-    let texts: Vec<_> = items.iter().map(|item| text(item, findings)).collect();
-    texts.into_iter().collect()
+    filled_list_of(at, "a list of strings", "this list is empty", findings, text)
 }
 
 fn responses(at: &Cursor<'_>, findings: &mut Findings) -> Option<Responses> {
@@ -73,23 +69,12 @@ fn responses(at: &Cursor<'_>, findings: &mut Findings) -> Option<Responses> {
         return texts(at, findings).map(Responses::List);
     }
     let fields = Fields::open(at, Section::Responses, findings)?;
-    match (fields.get("script"), fields.get("model_profile")) {
-        (Some(script), None) => reference(&script, findings).map(|script| Responses::Script(script.to_string())),
-        (None, Some(profile)) => reference(&profile, findings).map(Responses::Profile),
-        (Some(script), Some(profile)) => {
-            let message = "`responses` has both `script` and `model_profile`";
-            let finding = Finding::error(codes::TWO_KINDS, profile.key(), message);
-            findings.push(finding.also(script.key(), "the first").help("keep one of them"));
-            None
-        }
-        (None, None) => {
-            let finding = Finding::error(
-                codes::MISSING,
-                at.value(),
-                "`responses` has neither `script` nor `model_profile`",
-            );
-            findings.push(finding.help("write a list of strings, `script: file.rhai` or `model_profile: name`"));
-            None
-        }
-    }
+    let help = "write a list of strings, `script: file.rhai` or `model_profile: name`";
+    let codes = [codes::MISSING, codes::TWO_KINDS];
+    let (key, given) = fields.exactly_one(&["script", "model_profile"], codes, help, findings)?;
+    let named = reference(&given, findings)?;
+    Some(match key {
+        "script" => Responses::Script(named.to_string()),
+        _ => Responses::Profile(named),
+    })
 }

@@ -5,39 +5,36 @@ use crate::diagnostic::Finding;
 use crate::ensemble::Input;
 use crate::loader::document::{Content, ScalarValue};
 use crate::loader::findings::Findings;
-use crate::loader::reader::{Cursor, wrong_type};
+use crate::loader::reader::{Cursor, map_of, wrong_type};
 use crate::loader::words::quoted;
 use crate::loader::{codes, json};
+use crate::names::is_ascii_identifier;
 
 /// Reads `inputs` of the ensemble.
 pub(super) fn all(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<Input>> {
-    let mut inputs = Vec::new();
-    let mut sound = true;
-    for (name, entry) in at.entries("a map from names to JSON Schemas", findings)? {
-        sound &= valid_name(name, &entry, findings);
-        match schema(&entry, findings) {
-            Some(schema) => inputs.push(Input::new(name.clone(), schema)),
-            None => sound = false,
-        }
-        if let Some(input) = inputs.last().filter(|input| input.name == *name) {
-            sound &= valid_default(input, &entry, findings);
-        }
-    }
-    sound.then_some(inputs)
+    let inputs = map_of(
+        at,
+        "a map from names to JSON Schemas",
+        findings,
+        |name, entry, findings| {
+            let is_valid = valid_name(name, entry, findings);
+            let input = Input::new(name.clone(), schema(entry, findings)?);
+            (valid_default(&input, entry, findings) && is_valid).then_some(input)
+        },
+    )?;
+    Some(inputs.into_iter().map(|(_, input)| input).collect())
 }
 
 /// Reads `inputs` of an agent that is an ensemble: names and values.
 pub(super) fn given(at: &Cursor<'_>, findings: &mut Findings) -> Option<JsonMap> {
-    let mut sound = true;
-    for (name, entry) in at.entries("a map from names to values", findings)? {
-        sound &= valid_name(name, &entry, findings);
-    }
-    json::map(at, findings).filter(|_| sound)
+    map_of(at, "a map from names to values", findings, |name, entry, findings| {
+        valid_name(name, entry, findings).then_some(())
+    })?;
+    json::map(at, findings)
 }
 
 fn valid_name(name: &str, at: &Cursor<'_>, findings: &mut Findings) -> bool {
-    let starts = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    let valid = starts && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    let valid = is_ascii_identifier(name);
     if !valid {
         let message = format!("{} is not a valid name of an input", quoted(name));
         let finding = Finding::error(codes::BAD_NAME, at.key(), message);

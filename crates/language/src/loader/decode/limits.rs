@@ -3,23 +3,20 @@
 use super::Names;
 use crate::data::Cost;
 use crate::ensemble::{Backoff, Limits, Retry};
+use crate::loader::fields::Fields;
 use crate::loader::findings::Findings;
-use crate::loader::reader::{Cursor, Fields, amount, count, delay, seconds, whole, word};
-use crate::loader::words::Section;
+use crate::loader::reader::{Cursor, amount, count, delay, map_of, seconds, whole, word};
+use crate::vocabulary::Section;
 
 /// Reads `conversation_limits`.
 pub(super) fn read(at: &Cursor<'_>, names: &Names<'_>, findings: &mut Findings) -> Option<Limits> {
     let fields = Fields::open(at, Section::Limits, findings)?;
     let defaults = Limits::default();
     let caps = fields.read("max_agent_executions", findings, |at, findings| {
-        let mut caps = Vec::new();
-        for (name, entry) in at.entries("a map from agents to counts", findings)? {
-            let known = names.expect(name, || entry.key(), findings);
-            if let Some(cap) = count(&entry, findings).filter(|_| known) {
-                caps.push((name.clone(), cap));
-            }
-        }
-        Some(caps)
+        map_of(at, "a map from agents to counts", findings, |name, entry, findings| {
+            let is_known = names.expect(name, || entry.key(), findings);
+            count(entry, findings).filter(|_| is_known)
+        })
     });
     Some(Limits {
         max_total_turns: fields

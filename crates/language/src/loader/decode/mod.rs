@@ -23,12 +23,13 @@ use std::sync::Arc;
 
 use super::codes;
 use super::document::Document;
+use super::fields::Fields;
 use super::findings::Findings;
-use super::reader::{Cursor, Fields, empty, filled_text, name, text, twice};
-use super::words::Section;
-use crate::diagnostic::{Finding, did_you_mean};
+use super::reader::{Cursor, filled_list_of, filled_text, name, text, twice};
+use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, Ensemble};
 use crate::source::At;
+use crate::vocabulary::Section;
 
 pub(super) use profile::config;
 pub(super) use settings::settings;
@@ -88,17 +89,11 @@ pub(super) fn ensemble(document: &Document, findings: &mut Findings) -> Option<E
 }
 
 fn agents(at: &Cursor<'_>, names: &Names<'_>, tools: &tool::Tools<'_>, findings: &mut Findings) -> Option<Vec<Agent>> {
-    let items = at.items("a list of agents", findings)?;
-    if items.is_empty() {
-        empty(at, "an ensemble must have at least one agent", findings);
-        return None;
-    }
-    let agents: Vec<_> = items
-        .iter()
-        .enumerate()
-        .map(|(index, item)| agent::read(item, index, names, tools, findings))
-        .collect();
-    agents.into_iter().collect()
+    let rule = "an ensemble must have at least one agent";
+    let mut index = 0..;
+    filled_list_of(at, "a list of agents", rule, findings, |item, findings| {
+        agent::read(item, index.next().unwrap_or_default(), names, tools, findings)
+    })
 }
 
 /// The names of all agents. They are read before the agents, so that a dependency may refer to a later agent.
@@ -154,22 +149,9 @@ impl<'a> Names<'a> {
     fn expect(&self, name: &str, at: impl FnOnce() -> At, findings: &mut Findings) -> bool {
         let known = self.index.contains_key(name);
         if !known {
-            findings.error(|| {
-                let finding = Finding::error(codes::UNKNOWN_AGENT, at(), format!("there is no agent `{name}`"));
-                match did_you_mean(name, self.order.iter().copied()) {
-                    Some(guess) => finding.meant_name(name, guess),
-                    None => finding.help(self.advice()),
-                }
-            });
+            findings.error(|| Finding::unknown_agent(codes::UNKNOWN_AGENT, at(), name, self.order.iter().copied()));
         }
         known
-    }
-
-    fn advice(&self) -> String {
-        const SHOWN: usize = 8;
-        let shown: Vec<String> = self.order.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
-        let more = if self.order.len() > SHOWN { ", …" } else { "" };
-        format!("the agents are {}{more}", shown.join(", "))
     }
 }
 

@@ -9,12 +9,13 @@ use crate::data::JsonMap;
 use crate::diagnostic::Finding;
 use crate::ensemble::{CalledTool, HeaderText, Profile, RateLimit, Reply, Simulated};
 use crate::loader::document::{Content, Document, ScalarValue};
+use crate::loader::fields::Fields;
 use crate::loader::findings::Findings;
 use crate::loader::reader::{
-    Cursor, Fields, empty, flag, number_within, out_of_range, seconds, text, whole, wrong_type,
+    Cursor, filled_list_of, flag, number_within, out_of_range, seconds, text, whole, wrong_type,
 };
-use crate::loader::words::Section;
 use crate::loader::{codes, json};
+use crate::vocabulary::Section;
 
 /// The profiles in file order.
 pub(in crate::loader) type Profiles = Vec<(Arc<str>, Profile)>;
@@ -119,32 +120,23 @@ fn simulated_answers(fields: &Fields<'_>, simulated: bool, known: bool, findings
         }
         return None;
     }
-    match (replies, script) {
-        (Some(at), None) => self::replies(&at, findings).map(Simulated::Replies),
-        (None, Some(at)) => reference(&at, findings).map(|script| Simulated::Script(script.to_string())),
-        (Some(replies), Some(script)) => {
-            let message = "a simulated model must have either `replies` or a `script`, not both";
-            let finding = Finding::error(codes::SIMULATED, script.key(), message);
-            findings.push(finding.also(replies.key(), "the first").help("keep one of them"));
-            None
-        }
-        (None, None) => {
-            let at = fields.at.route().key("provider").value();
-            let finding = Finding::error(codes::SIMULATED, at, "this simulated model has no replies");
-            findings.push(finding.help("add `replies: [text, …]` or `script: file.rhai`"));
-            None
-        }
+    let help = "add `replies: [text, …]` or `script: file.rhai`";
+    if replies.is_none() && script.is_none() {
+        let at = fields.at.route().key("provider").value();
+        findings.push(Finding::error(codes::SIMULATED, at, "this simulated model has no replies").help(help));
+        return None;
+    }
+    let codes = [codes::SIMULATED, codes::SIMULATED];
+    let (key, given) = fields.exactly_one(&["replies", "script"], codes, help, findings)?;
+    match key {
+        "replies" => self::replies(&given, findings).map(Simulated::Replies),
+        _ => reference(&given, findings).map(|script| Simulated::Script(script.to_string())),
     }
 }
 
 fn replies(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<Reply>> {
-    let items = at.items("a list of replies", findings)?;
-    if items.is_empty() {
-        empty(at, "a simulated model needs at least one reply", findings);
-        return None;
-    }
-    let replies: Vec<_> = items.iter().map(|item| reply(item, findings)).collect();
-    replies.into_iter().collect()
+    let rule = "a simulated model needs at least one reply";
+    filled_list_of(at, "a list of replies", rule, findings, reply)
 }
 
 fn reply(at: &Cursor<'_>, findings: &mut Findings) -> Option<Reply> {
@@ -178,15 +170,11 @@ fn calling(fields: &Fields<'_>, findings: &mut Findings) -> Option<Reply> {
         Some(at) => text(&at, findings),
         None => Some(String::new()),
     };
-    let items = at.items("a list of calls", findings)?;
-    if items.is_empty() {
-        empty(&at, "`tool_calls` must have at least one call", findings);
-        return None;
-    }
-    let tool_calls: Vec<_> = items.iter().map(|item| called_tool(item, findings)).collect();
+    let rule = "`tool_calls` must have at least one call";
+    let tool_calls = filled_list_of(&at, "a list of calls", rule, findings, called_tool);
     Some(Reply::Calls {
         text: said?,
-        tool_calls: tool_calls.into_iter().collect::<Option<_>>()?,
+        tool_calls: tool_calls?,
     })
 }
 

@@ -5,12 +5,15 @@ use std::sync::Arc;
 use super::reference;
 use crate::diagnostic::{Finding, did_you_mean};
 use crate::ensemble::{HeaderText, Price, Provider, SIMULATED, is_private, provider_names};
-use crate::fix::{Change, Mend};
 use crate::loader::codes;
 use crate::loader::document::Content;
+use crate::loader::fields::Fields;
 use crate::loader::findings::Findings;
-use crate::loader::reader::{Cursor, Fields, amount, text};
-use crate::loader::words::{Section, one_of, quoted};
+use crate::loader::reader::{Cursor, amount, text};
+use crate::loader::words::{one_of, quoted};
+use crate::names::is_ascii_identifier;
+use crate::vocabulary::Section;
+use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// Headers that contain keys, in lower case.
 const SECRET_HEADERS: &[&str] = &[
@@ -96,8 +99,9 @@ pub(super) fn check_private(at: &Cursor<'_>, url: &str, findings: &mut Findings)
         return;
     }
     let message = "a key is sent to this address, and everybody on the way to it can read `http://`";
-    let change = Change::Word(at.value(), "http".to_owned(), "https".to_owned());
-    let finding = Finding::error(codes::UNENCRYPTED, at.value(), message).mend(Mend::probable("write `https`", change));
+    let change = RouteEdit::ReplaceWord(at.value(), "http".to_owned(), "https".to_owned());
+    let finding =
+        Finding::error(codes::UNENCRYPTED, at.value(), message).with_fix(RouteFix::not_safe("write `https`", change));
     findings.push(
         finding.help(
             "write `https://…`; `http://` with a key is only for this machine, such as `http://localhost:8000/v1`",
@@ -166,8 +170,7 @@ pub(super) fn cost(at: &Cursor<'_>, findings: &mut Findings) -> Option<Price> {
 /// The name of an environment variable. An invalid name may be a key, so it is not repeated.
 pub(super) fn environment_variable(key: &str, at: &Cursor<'_>, findings: &mut Findings) -> Option<String> {
     let name = text(at, findings)?;
-    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    if name.starts_with(|c: char| word(c) && !c.is_ascii_digit()) && name.chars().all(word) {
+    if is_ascii_identifier(&name) {
         return Some(name);
     }
     let message = format!("`{key}` is not the name of an environment variable");

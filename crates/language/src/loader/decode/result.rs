@@ -1,7 +1,5 @@
 //! `result`: the name of an agent, or a map from keys to expressions.
 
-use std::sync::Arc;
-
 use super::Names;
 use super::dependency::correction;
 use crate::condition::Expression;
@@ -10,7 +8,7 @@ use crate::ensemble::ResultSpec;
 use crate::loader::codes;
 use crate::loader::document::{Content, ScalarValue};
 use crate::loader::findings::Findings;
-use crate::loader::reader::{Cursor, empty, name, wrong_type};
+use crate::loader::reader::{Cursor, empty, map_of, name, wrong_type};
 
 /// Reads `result` of the ensemble.
 pub(super) fn read(at: &Cursor<'_>, names: &Names<'_>, findings: &mut Findings) -> Option<ResultSpec> {
@@ -31,15 +29,10 @@ pub(super) fn read(at: &Cursor<'_>, names: &Names<'_>, findings: &mut Findings) 
     if entries.is_empty() {
         empty(at, "a result must have at least one key", findings);
     }
-    let mut map: Vec<(Arc<str>, String)> = Vec::new();
-    let mut sound = true;
-    for (key, entry) in at.entries("a map from keys to expressions", findings)? {
-        match expression(&entry, findings) {
-            Some(text) => map.push((key.clone(), text)),
-            None => sound = false,
-        }
-    }
-    sound.then_some(ResultSpec::Map(map))
+    let map = map_of(at, "a map from keys to expressions", findings, |_, entry, findings| {
+        expression(entry, findings)
+    });
+    map.map(ResultSpec::Map)
 }
 
 /// The text of a valid expression; YAML numbers and booleans are also allowed.

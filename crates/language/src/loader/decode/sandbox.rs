@@ -7,9 +7,10 @@ use crate::diagnostic::Finding;
 use crate::ensemble::{NetworkAccess, Sandbox};
 use crate::loader::codes;
 use crate::loader::document::{Content, ScalarValue};
+use crate::loader::fields::Fields;
 use crate::loader::findings::Findings;
-use crate::loader::reader::{Cursor, Fields, count, filled_text, flag, found, out_of_range, whole, wrong_type};
-use crate::loader::words::Section;
+use crate::loader::reader::{Cursor, count, filled_texts, flag, found, list_of, out_of_range, whole, wrong_type};
+use crate::vocabulary::Section;
 
 /// The units of `memory`, each with its number of bytes.
 const UNITS: [(&str, u64); 6] = [
@@ -40,12 +41,9 @@ pub(super) fn read(at: &Cursor<'_>, findings: &mut Findings) -> Option<Option<Ar
     let write = fields.read("write", findings, paths);
     let network = fields.read("network", findings, network);
     let env = fields.read("env", findings, |at, findings| {
-        let items = at.items("a list of names", findings)?;
-        let names: Vec<_> = items
-            .iter()
-            .map(|item| environment_variable("env", item, findings))
-            .collect();
-        names.into_iter().collect::<Option<Vec<_>>>()
+        list_of(at, "a list of names", findings, |item, findings| {
+            environment_variable("env", item, findings)
+        })
     });
     let memory = fields.read("memory", findings, memory);
     let cpu_seconds = fields.read("cpu_seconds", findings, count);
@@ -64,9 +62,7 @@ pub(super) fn read(at: &Cursor<'_>, findings: &mut Findings) -> Option<Option<Ar
 }
 
 fn paths(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<String>> {
-    let items = at.items("a list of paths", findings)?;
-    let paths: Vec<_> = items.iter().map(|item| filled_text(item, findings)).collect();
-    paths.into_iter().map(|path| Some(path?.to_string())).collect()
+    filled_texts(at, "a list of paths", findings)
 }
 
 fn network(at: &Cursor<'_>, findings: &mut Findings) -> Option<NetworkAccess> {
@@ -75,9 +71,7 @@ fn network(at: &Cursor<'_>, findings: &mut Findings) -> Option<NetworkAccess> {
     {
         return Some(if is_on { NetworkAccess::All } else { NetworkAccess::None });
     }
-    let items = at.items("true, false or a list of TCP ports", findings)?;
-    let ports: Vec<_> = items.iter().map(|item| port(item, findings)).collect();
-    let ports = ports.into_iter().collect::<Option<Vec<_>>>()?;
+    let ports = list_of(at, "true, false or a list of TCP ports", findings, port)?;
     Some(if ports.is_empty() {
         NetworkAccess::None
     } else {

@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use crate::diagnostic::{Code, Finding, Severity};
 use crate::loader::document::{Content, Document, ScalarValue};
+use crate::loader::fields::Fields;
 use crate::loader::findings::Findings;
-use crate::loader::reader::{Cursor, Fields, filled_text, flag, twice, word};
-use crate::loader::words::{Section, quoted};
+use crate::loader::reader::{Cursor, filled_text, flag, twice, word};
+use crate::loader::words::quoted;
 use crate::loader::{codes, explain};
+use crate::vocabulary::Section;
 
 /// How findings with a code are reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,38 +10,31 @@ use super::remote::{check_private, environment_variable};
 use super::{Names, reference, sandbox};
 use crate::diagnostic::{Finding, did_you_mean, nearest};
 use crate::ensemble::{CLIENT_SERVER, CommandLine, McpServer, Permission, Setting, Tool, ToolKind, ToolUse};
-use crate::fix::{Change, Mend};
 use crate::loader::document::{Content, Document};
+use crate::loader::fields::Fields;
 use crate::loader::findings::Findings;
 use crate::loader::reader::{
-    Cursor, Fields, empty, filled_text, flag, out_of_range, seconds, text, twice, whole, word,
+    Cursor, filled_list_of, filled_text, flag, list_of, map_of, out_of_range, seconds, text, whole, word,
 };
-use crate::loader::words::{Section, quoted};
+use crate::loader::words::quoted;
 use crate::loader::{codes, json};
+use crate::names::is_tool_name;
+use crate::vocabulary::Section;
+use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// The keys that define how a tool is performed.
 const PERFORMERS: [&str; 4] = ["script", "agent", "ensemble", "mcp"];
 
-/// The longest name that all providers accept.
-const LONGEST_NAME: usize = 64;
-
 /// Reads `tools` of the ensemble.
 pub(super) fn all(at: &Cursor<'_>, names: &Names<'_>, findings: &mut Findings) -> Option<Vec<(Arc<str>, Tool)>> {
-    let mut tools = Vec::new();
-    let mut sound = true;
-    for (name, entry) in at.entries("a map from names to tools", findings)? {
-        sound &= valid_name(name, &entry, findings);
-        match read(&entry, names, findings) {
-            Some(tool) => tools.push((name.clone(), tool)),
-            None => sound = false,
-        }
-    }
-    sound.then_some(tools)
+    map_of(at, "a map from names to tools", findings, |name, entry, findings| {
+        let is_valid = valid_name(name, entry, findings);
+        read(entry, names, findings).filter(|_| is_valid)
+    })
 }
 
 fn valid_name(name: &str, at: &Cursor<'_>, findings: &mut Findings) -> bool {
-    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    let valid = !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(fits);
+    let valid = is_tool_name(name);
     if !valid {
         let message = format!("{} is not a valid name of a tool", quoted(name));
         let finding = Finding::error(codes::BAD_NAME, at.key(), message);
@@ -85,54 +78,26 @@ fn read(at: &Cursor<'_>, names: &Names<'_>, findings: &mut Findings) -> Option<T
 }
 
 fn kind(fields: &Fields<'_>, names: &Names<'_>, findings: &mut Findings) -> Option<ToolKind> {
-    let key = one_of_these(
-        fields,
-        &PERFORMERS,
-        "a tool must have exactly one implementation",
-        findings,
-    )?;
-    let at = fields.get(key)?;
+    let help = "a tool must have exactly one implementation: add one";
+    let codes = [codes::TOOL_KIND, codes::TOOL_KIND];
+    let (key, at) = fields.exactly_one(&PERFORMERS, codes, help, findings)?;
+    let owner = format!("a tool with `{key}`");
+    fields.refuse_other_kinds(key, &owner, findings, |other| {
+        help_for_other_kind(key, other.name).to_owned()
+    });
     if key == "mcp" {
-        let of_server = [
-            ("parameters", "the server defines the arguments of its tools"),
-            ("output_schema", "the server defines the results of its tools"),
-            ("env", "write it under `mcp`"),
-            ("sandbox", "write it in `mcp`, beside `command`"),
-        ];
-        for (key, help) in of_server {
-            if let Some(given) = fields.get(key) {
-                let message = format!("`{key}` is not allowed for a tool with `mcp`");
-                let finding = Finding::error(codes::NOT_FOR_KIND, given.key(), message);
-                findings.push(finding.help(help));
-            }
-        }
         return mcp(&at, findings).map(ToolKind::Mcp);
     }
-    if let Some(given) = fields.get("env").filter(|_| key != "script") {
-        let finding = Finding::error(
-            codes::NOT_FOR_KIND,
-            given.key(),
-            format!("`env` is not allowed for a tool with `{key}`"),
-        );
-        findings.push(finding.help("this key is only allowed for tools with a `script`"));
-    }
     let sandbox = fields.read("sandbox", findings, sandbox::read);
-    if key != "script"
-        && let Some(given) = fields.get("sandbox")
-    {
-        let message = format!("`sandbox` is not allowed for a tool with `{key}`");
-        let finding = Finding::error(codes::NOT_FOR_KIND, given.key(), message);
-        findings.push(finding.help("remove the key, or write it at the agents with a `script`"));
-    }
     let parameters = fields.read("parameters", findings, parameters);
     let named = reference(&at, findings);
     match key {
         "script" => {
             if fields.get("parameters").is_none() {
-                let added = "parameters: {type: object, properties: {}}".to_owned();
-                let change = Change::Add(fields.at.route(), added);
+                let schema = serde_json::json!({"type": "object", "properties": {}});
+                let change = RouteEdit::AddKey(fields.at.route(), "parameters".to_owned(), schema);
                 let finding = Finding::error(codes::MISSING, fields.at.value(), "`parameters` is missing")
-                    .mend(Mend::probable("add a schema without arguments", change));
+                    .with_fix(RouteFix::not_safe("add a schema without arguments", change));
                 findings.push(finding.help(
                     "write a JSON Schema of the arguments, for example `parameters: {type: object, properties: {}}`",
                 ));
@@ -156,22 +121,16 @@ fn kind(fields: &Fields<'_>, names: &Names<'_>, findings: &mut Findings) -> Opti
     }
 }
 
-/// The only one of these keys that is present.
-fn one_of_these<'k>(fields: &Fields<'_>, keys: &[&'k str], rule: &str, findings: &mut Findings) -> Option<&'k str> {
-    let mut given = keys.iter().copied().filter(|key| fields.get(key).is_some());
-    let all: Vec<String> = keys.iter().map(|key| format!("`{key}`")).collect();
-    let Some(first) = given.next() else {
-        let message = format!("none of the keys {} is given", all.join(", "));
-        findings.push(Finding::error(codes::TOOL_KIND, fields.at.value(), message).help(format!("{rule}: add one")));
-        return None;
-    };
-    if let Some(second) = given.next() {
-        let place = |key: &str| fields.at.route().key(key).as_key();
-        let message = format!("both `{first}` and `{second}` are given");
-        twice(codes::TOOL_KIND, place(second), message, place(first), findings);
-        return None;
+/// Returns what to write instead of a key that a tool with `performer` does not have.
+fn help_for_other_kind(performer: &str, key: &str) -> &'static str {
+    match (performer, key) {
+        ("mcp", "parameters") => "the server defines the arguments of its tools",
+        ("mcp", "output_schema") => "the server defines the results of its tools",
+        ("mcp", "env") => "write it under `mcp`",
+        ("mcp", "sandbox") => "write it in `mcp`, next to `command`",
+        (_, "env") => "this key is only allowed for tools with a `script`",
+        _ => "remove the key, or write it at the agents with a `script`",
     }
-    Some(first)
 }
 
 /// A JSON Schema that matches only objects.
@@ -202,17 +161,11 @@ fn mcp(at: &Cursor<'_>, findings: &mut Findings) -> Option<McpServer> {
         return None;
     }
     let fields = Fields::open(at, Section::Mcp, findings)?;
-    let rule = "a server must have exactly one of `command` and `url`";
-    let key = one_of_these(&fields, &["command", "url"], rule, findings)?;
-    let (own, others): (_, &[&str]) = match key {
-        "command" => ("command", &["headers"]),
-        _ => ("url", &["env", "cwd", "sandbox"]),
-    };
-    for other in others.iter().filter_map(|other| fields.get(other)) {
-        let message = format!("this key is not allowed for a server with `{own}`");
-        findings.push(Finding::error(codes::NOT_FOR_KIND, other.key(), message).help("remove the key"));
-    }
-    let given = fields.get(key)?;
+    let help = "add the command that starts the server, or its address";
+    let codes = [codes::TOOL_KIND, codes::TOOL_KIND];
+    let (key, given) = fields.exactly_one(&["command", "url"], codes, help, findings)?;
+    let owner = format!("a server with `{key}`");
+    fields.refuse_other_kinds(key, &owner, findings, |_| "remove the key".to_owned());
     if key == "url" {
         let headers = fields.read("headers", findings, settings).unwrap_or_default();
         let url = url(&given, findings)?;
@@ -246,13 +199,8 @@ fn url(at: &Cursor<'_>, findings: &mut Findings) -> Option<String> {
 
 fn command(at: &Cursor<'_>, findings: &mut Findings) -> Option<CommandLine> {
     if let Content::Sequence(_) = at.node.content {
-        let items = at.items("a list of strings", findings)?;
-        if items.is_empty() {
-            empty(at, "this command is empty", findings);
-            return None;
-        }
-        let words: Vec<_> = items.iter().map(|item| text(item, findings)).collect();
-        return words.into_iter().collect::<Option<Vec<_>>>().map(CommandLine::Words);
+        let words = filled_list_of(at, "a list of strings", "this command is empty", findings, text);
+        return words.map(CommandLine::Words);
     }
     reference(at, findings).map(|command| CommandLine::Text(command.to_string()))
 }
@@ -260,10 +208,9 @@ fn command(at: &Cursor<'_>, findings: &mut Findings) -> Option<CommandLine> {
 /// Variables of an environment: the names of the user's, or a map from names to strings or the sources of strings.
 pub(super) fn env(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<(String, Setting)>> {
     if let Content::Sequence(_) = at.node.content {
-        let items = at.items("a list of names", findings)?;
-        let names = items.iter().map(|item| environment_variable("env", item, findings));
-        let names: Vec<_> = names.collect();
-        return names.into_iter().map(|name| Some((name?, Setting::Passed))).collect();
+        return list_of(at, "a list of names", findings, |item, findings| {
+            Some((environment_variable("env", item, findings)?, Setting::Passed))
+        });
     }
     let is_name = |name: &str| !name.is_empty() && !name.contains(['=', '\0']);
     for (name, entry) in at.entries("a list of names, or a map from names to strings", findings)? {
@@ -277,12 +224,15 @@ pub(super) fn env(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<(Strin
 
 /// A map from names to strings, or to the sources of strings.
 fn settings(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<(String, Setting)>> {
-    let entries = at.entries("a map from names to strings", findings)?;
-    let settings: Vec<_> = entries
-        .iter()
-        .map(|(name, entry)| Some((name.to_string(), setting(entry, findings)?)))
-        .collect();
-    settings.into_iter().collect()
+    let settings = map_of(at, "a map from names to strings", findings, |_, entry, findings| {
+        setting(entry, findings)
+    })?;
+    Some(
+        settings
+            .into_iter()
+            .map(|(name, value)| (name.to_string(), value))
+            .collect(),
+    )
 }
 
 fn setting(at: &Cursor<'_>, findings: &mut Findings) -> Option<Setting> {
@@ -316,9 +266,9 @@ impl<'a> Tools<'a> {
 
     /// Reads `tools` of an agent: names of tools, or of one tool of a server.
     pub(super) fn uses(&self, at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<ToolUse>> {
-        let items = at.items("a list of tool names", findings)?;
-        let uses: Vec<_> = items.iter().map(|item| self.one(item, findings)).collect();
-        let mut uses = uses.into_iter().collect::<Option<Vec<_>>>()?;
+        let mut uses = list_of(at, "a list of tool names", findings, |item, findings| {
+            self.one(item, findings)
+        })?;
         let mut seen: Vec<ToolUse> = Vec::new();
         uses.retain(|one| {
             let is_new = !seen.contains(one);

@@ -1,7 +1,7 @@
 //! `defaults` and `x-…` keys: what agents become, where their errors stand, and how large they may make a file.
 
 use super::{loaded, show, shown};
-use crate::loader::changes;
+use crate::loader::{Side, changes};
 
 /// The agents of both texts, which must be sound, are the same.
 #[track_caller]
@@ -120,7 +120,7 @@ fn a_changed_default_is_a_change_of_the_agents_that_take_it() {
         .document
         .expect("YAML")
     };
-    let told = |old: &str, new: &str| changes(&document(old), &document(new)).to_string();
+    let told = |old: &str, new: &str| changes(Side::of_text(&document(old)), Side::of_text(&document(new))).to_string();
     assert_eq!(
         told("defaults: {timeout_seconds: 1}", "defaults: {timeout_seconds: 2}"),
         "changed: a (timeout_seconds)"

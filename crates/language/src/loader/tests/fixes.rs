@@ -3,8 +3,8 @@
 use super::super::{diagnostics, load};
 use crate::check;
 use crate::diagnostic::Diagnostic;
-use crate::fix::{Applicability, Fix, apply};
 use crate::source::Source;
+use crate::yaml::edit::{Applicability, Fix, apply_fixes};
 
 /// The text of an ensemble with this agent, and with the one that it depends on.
 fn ensemble(agent: &str) -> String {
@@ -28,7 +28,7 @@ pub(crate) fn found(text: &str) -> Vec<Diagnostic> {
 fn mended(text: &str) -> Option<(String, bool)> {
     let fix: Fix = found(text).into_iter().find_map(|one| one.fix)?;
     let is_safe = fix.applicability == Applicability::Safe;
-    Some((apply(text, [&fix]).0, is_safe))
+    Some((apply_fixes(text, [&fix]).0, is_safe))
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_fix_changes_only_what_is_wrong() {
         ),
         (
             "  - name: b\n    script: y\n    depends_on:\n      - first # one\n      - first # two\n",
-            "  - name: b\n    script: y\n    depends_on:\n      - first # one\n",
+            "  - name: b\n    script: y\n    depends_on:\n      - first # one\n      # two\n",
             true,
         ),
         (

@@ -2,7 +2,7 @@
 
 use minijinja::machinery::ast::{Call, Expr, Filter, Test};
 
-use super::filters::{FILTERS, TESTS, needs, result};
+use super::filters::{TESTS, filter_words, find_filter};
 use super::infer::text_of;
 use super::{Typing, Want, can, span, whole};
 use crate::condition::{Advice, Mistake, Type, says};
@@ -12,7 +12,10 @@ use crate::template::METHODS;
 
 impl<'t> Typing<'t, '_> {
     pub(super) fn filter(&mut self, filter: &Filter<'t>, place: Span) -> Type {
-        self.must_exist("filter", filter.name, &FILTERS, place);
+        let row = find_filter(filter.name);
+        if row.is_none() {
+            self.unknown("filter", filter.name, filter_words().map(|word| word.name), place);
+        }
         let want = match filter.name {
             "default" | "d" => Want::PERHAPS,
             _ => Want::VALUE,
@@ -22,7 +25,7 @@ impl<'t> Typing<'t, '_> {
             None => Type::text(),
         };
         self.arguments(&filter.args);
-        if let Some((needed, fits)) = needs(filter.name)
+        if let Some((needed, fits)) = row.and_then(|row| row.needs)
             && says(&of)
             && !can(&of, fits)
         {
@@ -35,22 +38,25 @@ impl<'t> Typing<'t, '_> {
             self.report(Mistake::Fails, place, message, None);
             return Type::any();
         }
-        result(filter.name, &of)
+        row.map_or(Type::any(), |row| (row.result)(&of))
     }
 
     pub(super) fn test(&mut self, test: &Test<'t>, place: Span) -> Type {
-        self.must_exist("test", test.name, &TESTS, place);
+        if !TESTS.contains(&test.name) {
+            self.unknown("test", test.name, TESTS.into_iter(), place);
+        }
         self.infer(&test.expr, Want::PERHAPS);
         self.arguments(&test.args);
         Type::boolean()
     }
 
-    fn must_exist(&mut self, what: &str, name: &str, known: &[&'static str], place: Span) {
-        if known.contains(&name) || name.starts_with("__kept") || self.asks_for_filters {
+    /// Reports a filter or a test that does not exist.
+    fn unknown(&mut self, what: &str, name: &str, known: impl Iterator<Item = &'static str>, place: Span) {
+        if name.starts_with("__kept") || self.asks_for_filters {
             return;
         }
         let place = self.place_of(name, place);
-        let help = match did_you_mean(name, known.iter().copied()) {
+        let help = match did_you_mean(name, known) {
             Some(near) => Advice::near(near, name, self.text, place),
             None => Advice::from(instead(name).map_or_else(
                 || format!("the {what}s are those of MiniJinja"),

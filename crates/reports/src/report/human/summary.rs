@@ -8,7 +8,7 @@ use crate::report::wrap::hanging;
 use ensemble_core::conversation::{
     CompletionReason, ConversationState, Record, RunEnded, Unfinished, UnfinishedReason,
 };
-use ensemble_language::data::Question;
+use ensemble_core::request::PendingRequest;
 use ensemble_language::ensemble::AgentKind;
 
 /// How many executions have ended, and how many parts of those that have not.
@@ -122,13 +122,12 @@ impl Human {
                 format!("  {DIM}copy it here with: ensemble runs fetch {id}{on}{DIM:#}\n")
             }
             CompletionReason::WaitingForInput => {
-                let questions: Vec<Question> = state.open_questions().collect();
-                let answer = |question: &Question| match (&question.permission, &question.asked_by) {
-                    (Some(wanted), _) => Some(format!(" --allow-tool {}", word(&wanted.tool))),
-                    (None, agent) => agent.as_ref().map(|agent| format!(" --answer {agent}=…")),
+                let answer = |request: &PendingRequest| match (word(&request.address.to_string()), request.is_permission()) {
+                    (address, true) => format!(" --allow-tool {address}"),
+                    (address, false) => format!(" --answer {address}=…"),
                 };
-                let answers: String = questions.iter().filter_map(answer).collect();
-                let can_be_denied = questions.iter().any(|question| question.permission.is_some());
+                let answers: String = state.pending_requests().map(answer).collect();
+                let can_be_denied = state.pending_requests().any(PendingRequest::is_permission);
                 let or = if can_be_denied { " (or --deny-tool)" } else { "" };
                 format!("  answer with: ensemble resume {id}{answers}{on}{or}\n")
             }

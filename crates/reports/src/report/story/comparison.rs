@@ -1,7 +1,7 @@
 //! The differences between two runs, for users and as JSON.
 
+use ensemble_diff::{LineChange, changed_lines};
 use serde_json::{Value, json};
-use similar::{ChangeTag, TextDiff};
 
 use crate::report::format::{BAD, CAUTION, DIM, GOOD, NAME, count};
 use crate::report::values::value_text;
@@ -258,19 +258,18 @@ fn change(change: &Change) -> String {
 
 /// The changed lines, with a few lines around them.
 fn lines(a: &str, b: &str) -> String {
-    let diff = TextDiff::from_lines(a, b);
     let mut text = String::new();
-    for (number, group) in diff.grouped_ops(AROUND).iter().enumerate() {
+    for (number, group) in changed_lines(a, b, AROUND).into_iter().enumerate() {
         if number > 0 {
             text.push_str(&format!("    {DIM}…{DIM:#}\n"));
         }
-        for line in group.iter().flat_map(|op| diff.iter_changes(op)) {
-            let (sign, style) = match line.tag() {
-                ChangeTag::Delete => ("-", BAD),
-                ChangeTag::Insert => ("+", GOOD),
-                ChangeTag::Equal => (" ", DIM),
+        for (change, line) in group {
+            let (sign, style) = match change {
+                LineChange::Removed => ("-", BAD),
+                LineChange::Added => ("+", GOOD),
+                LineChange::Kept => (" ", DIM),
             };
-            let value = line.value().trim_end_matches(['\n', '\r']);
+            let value = line.trim_end_matches(['\n', '\r']);
             text.push_str(&format!("    {style}{sign} {value}{style:#}\n"));
         }
     }

@@ -21,7 +21,7 @@ pub fn document(story: &Story, driver: Driver) -> Value {
     let questions: Vec<Value> = story
         .questions()
         .into_iter()
-        .map(|open| json!({"agent": open.asker(), "prompt": open.question.prompt, "choices": open.question.choices}))
+        .map(|open| json!({"address": open.address, "digest": open.digest, "agent": open.agent, "permission": open.question.permission, "prompt": open.question.prompt, "choices": open.question.choices}))
         .collect();
     json!({
         "version": VERSION,

@@ -133,9 +133,10 @@ pub(super) fn decision_line(decided: &PermissionDecided) -> String {
         PermissionDecision::Always => "permitted for the rest of the run",
         PermissionDecision::Denied => "denied",
     };
-    let by = match decided.by {
-        DecidedBy::Operator => "whoever was asked",
-        DecidedBy::Option => "an option",
+    let by = match (&decided.answered_by, decided.by) {
+        (Some(by), _) => by.source.words(),
+        (None, DecidedBy::Operator) => "whoever was asked",
+        (None, DecidedBy::Option) => "an option",
     };
     format!("the tool `{}` was {how} by {by}", visible(&decided.tool))
 }

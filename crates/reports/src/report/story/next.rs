@@ -28,15 +28,12 @@ pub fn next(story: &Story, driver: Driver) -> Vec<Next> {
         _ if driver != Driver::Nobody => vec![one("watch it", format!("ensemble runs show {id} --follow"))],
         RunState::Waiting => {
             let answers = story.questions().into_iter().map(|open| {
-                let (agent, question) = (open.asker(), &open.question);
-                if let Some(wanted) = &question.permission {
-                    return format!(" --allow-tool {}", word(&wanted.tool));
+                let (address, choices) = (open.address.to_string(), &open.question.choices);
+                if open.is_permission() {
+                    return format!(" --allow-tool {}", word(&address));
                 }
-                let answer = question
-                    .choices
-                    .first()
-                    .map_or_else(|| "\"…\"".to_owned(), |choice| quoted(choice));
-                format!(" --answer {agent}={answer}")
+                let answer = choices.first().map_or_else(|| "\"…\"".to_owned(), |choice| quoted(choice));
+                format!(" --answer {}={answer}", word(&address))
             });
             let answers: String = answers.collect();
             let mut ways = vec![one("answer with", format!("ensemble resume {id}{answers}"))];

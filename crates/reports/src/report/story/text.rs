@@ -226,6 +226,9 @@ impl StoryPrinter {
         if let Some(usage) = usage {
             about.push(format!("{} tokens", usage.input_tokens + usage.output_tokens));
         }
+        if let Some(answer) = &finished.answer {
+            about.push(format!("answered by {}", answer.by.source.words()));
+        }
         format!(
             "  {style}{mark}{style:#} {NAME}{}{NAME:#}{again} {DIM}{}{DIM:#}\n",
             finished.agent,
@@ -388,9 +391,9 @@ impl StoryPrinter {
     }
 
     fn question(&self, asked: &InputRequested) -> String {
-        let agent = asked.question.asked_by.as_ref().unwrap_or(&asked.agent);
+        let address = asked.pending_request().address;
         let mut text = format!(
-            "  {CAUTION}?{CAUTION:#} {NAME}{agent}{NAME:#} is waiting for an answer\n{}",
+            "  {CAUTION}?{CAUTION:#} {NAME}{address}{NAME:#} is waiting for an answer\n{}",
             self.block(&asked.question.prompt)
         );
         for choice in &asked.question.choices {

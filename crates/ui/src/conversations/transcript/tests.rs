@@ -12,7 +12,7 @@ const GATE: &str = "name: gate\nagents: [{name: editor, input: {prompt: Go?, cho
 /// A run that was asked to go, and was answered with yes; then `later` happened.
 fn transcript(later: &[Value]) -> Transcript {
     let mut events = vec![json!({"event": "run_started", "data": {
-        "format": 4, "run_id": "r", "ensemble": "gate", "ensemble_file": "gate.yaml", "ensemble_digest": "", "project_root": "/", "input": "go",
+        "format": 1, "run_id": "r", "ensemble": "gate", "ensemble_file": "gate.yaml", "ensemble_digest": "", "project_root": "/", "input": "go",
         "program": "0",
     }})];
     events.extend(turn(1));

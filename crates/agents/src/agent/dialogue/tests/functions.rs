@@ -1,7 +1,7 @@
 //! Functions as tools, windows by configuration, and models by name.
 
 use super::*;
-use crate::model::{Network, ProfileError};
+use ensemble_models::{Network, ProfileError};
 
 fn number() -> Value {
     json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})

@@ -20,14 +20,14 @@ use tokio::time::Instant;
 
 use super::elicitation::{Asking, Calls};
 use super::{Address, ServerTool, content, fault, http, stdio};
-use crate::agent::process::Watchdog;
-use crate::agent::process::service::{Service, Stderr};
 use crate::agent::tool::result::Ended;
 use crate::agent::{Execution, Notes};
 use ensemble_core::stopwatch::Stopwatch;
 use ensemble_core::thread::ToolEnd;
 use ensemble_core::trace;
 use ensemble_language::data::JsonMap;
+use ensemble_process::Watchdog;
+use ensemble_process::service::{Service, Stderr};
 
 /// The maximum numbers of pages of the tool list and of tools that are read.
 const MOST_PAGES: usize = 100;

@@ -213,7 +213,7 @@ mod tests {
             let notes = Notes::default();
             let result = serde_json::from_value(result).expect("a result");
             let end = read(end_of(result, &tool(Some(schema)), &notes));
-            (end, notes.take().warnings.len())
+            (end, notes.take_all().warnings.len())
         };
         let schema = json!({"type": "object", "required": ["n"]});
         let content = json!([{"type": "text", "text": "t"}]);

@@ -3,6 +3,7 @@
 //! The SDK hands a question to a task of its own, which passes it to the call that is under way; so a question is
 //! withdrawn with its call. The clocks of all calls of the server stand while a person thinks.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction};
@@ -12,7 +13,8 @@ use tokio::sync::{mpsc, oneshot};
 use super::form::{Field, Filled};
 use crate::agent::Execution;
 use crate::agent::tool::ToolPermissions;
-use ensemble_core::operator::{Answer, Asked, Operator, visible};
+use ensemble_core::operator::{Answer, Operator, QuestionRequest, visible};
+use ensemble_core::request::{PendingRequest, RequestOrigin};
 use ensemble_core::stopwatch::{Standing, Stopwatch};
 use ensemble_core::store::RunId;
 use ensemble_language::data::Question;
@@ -49,6 +51,10 @@ pub(in crate::agent::tool) struct Asking<'a> {
     pub permissions: &'a ToolPermissions,
     /// The execution that calls the tool.
     pub execution: &'a Execution,
+    /// The address of the call.
+    pub origin: RequestOrigin,
+    /// The number of questions that were asked during the call.
+    pub asked: AtomicUsize,
     /// The tool, with its server.
     pub tool: &'a str,
 }
@@ -224,23 +230,20 @@ impl Asking<'_> {
         default: Option<String>,
         read: impl Fn(&str) -> Result<T, String>,
     ) -> Result<T, Unfilled> {
-        let mut asked = Asked {
+        let question = Question::new(prompt, choices.to_vec());
+        // A tool may ask the same twice in one call.
+        let number = self.asked.fetch_add(1, Ordering::Relaxed);
+        let origin = self.origin.clone();
+        let mut asked = QuestionRequest {
             run: RunId::new(self.execution.run_id.clone()),
-            agent: self.execution.agent_name.clone(),
-            execution: self.execution.execution,
-            question: Question {
-                prompt: prompt.to_owned(),
-                choices: choices.to_vec(),
-                asked_by: None,
-                permission: None,
-            },
+            request: PendingRequest::for_tool_question(self.execution, origin, number, question),
             default: default.map(Arc::from),
             timeout: None,
             refused: None,
         };
         for _ in 0..ASKED_AT_MOST {
             match operator.ask(asked.clone()).await {
-                Answer::Text(answer) => match read(&answer) {
+                Answer::Text { text, .. } => match read(&text) {
                     Ok(value) => return Ok(value),
                     Err(why) => asked.refused = Some(why),
                 },

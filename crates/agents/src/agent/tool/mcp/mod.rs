@@ -25,13 +25,14 @@ use self::connection::Connection;
 pub(super) use self::elicitation::Asking;
 use super::result::{Ended, timeout_message};
 use crate::agent::Execution;
-use crate::agent::process::Watchdog;
-use crate::agent::process::sandbox::Sandbox;
 use crate::agent::script::Places;
+use ensemble_core::runner::BoxFuture;
 use ensemble_core::secrets::Secrets;
 use ensemble_core::thread::ToolEnd;
 use ensemble_language::data::JsonMap;
 use ensemble_language::ensemble::CommandLine;
+use ensemble_process::Watchdog;
+use ensemble_process::confine::Sandbox;
 
 /// The maximum number of starts of a server: the first start and one restart.
 const STARTS: u8 = 2;
@@ -124,12 +125,14 @@ impl Servers {
 
     /// Closes all connections, and kills child processes that do not end in time. No server is running when this
     /// returns.
-    pub async fn close(&self) {
-        let all: Vec<Arc<Server>> = {
-            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            known.drain().map(|(_, server)| server).collect()
-        };
-        futures_util::future::join_all(all.iter().map(|server| server.close())).await;
+    pub fn close<'f>(&'f self) -> BoxFuture<'f, ()> {
+        Box::pin(async move {
+            let all: Vec<Arc<Server>> = {
+                let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+                known.drain().map(|(_, server)| server).collect()
+            };
+            futures_util::future::join_all(all.iter().map(|server| server.close())).await;
+        })
     }
 }
 

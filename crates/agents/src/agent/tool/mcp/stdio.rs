@@ -1,28 +1,25 @@
 //! Servers that are child processes; the transport is their standard streams.
 
-use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
+use ensemble_wire::lines::LimitedLines;
 use rmcp::RoleClient;
 use rmcp::transport::async_rw::AsyncRwTransport;
-use tokio::io::{AsyncRead, ReadBuf};
 use tokio::process::{ChildStdin, ChildStdout};
 
 use super::Address;
 use crate::agent::Execution;
-use crate::agent::process::service::{self, Service, ServiceSettings};
-use crate::agent::process::{Environment, Watchdog};
 use crate::agent::script::{Resolved, resolve, resolve_words};
 use ensemble_core::secrets::Secrets;
 use ensemble_language::ensemble::CommandLine;
+use ensemble_process::service::{self, Service, ServiceSettings};
+use ensemble_process::{Environment, Watchdog};
 
 /// The maximum size of a message of a server, in bytes: 16 MiB.
 const LONGEST_MESSAGE: usize = 16 << 20;
 
 /// The transport to a child process.
-pub(super) type Transport = AsyncRwTransport<RoleClient, Bounded<ChildStdout>, ChildStdin>;
+pub(super) type Transport = AsyncRwTransport<RoleClient, LimitedLines<ChildStdout>, ChildStdin>;
 
 /// Starts the child process.
 pub(super) async fn start(
@@ -58,37 +55,8 @@ pub(super) async fn start(
         notes: &execution.notes,
     };
     let (child, stdin, stdout) = service::start(&invocation, setting).await?;
-    let bounded = Bounded {
-        stream: stdout,
-        since_newline: 0,
-    };
+    let limited = LimitedLines::new(stdout, LONGEST_MESSAGE);
     // The SDK would pass over what is too long and let the call wait; here it ends the connection.
-    let transport = AsyncRwTransport::new_client(bounded, stdin).with_max_line_length(usize::MAX);
+    let transport = AsyncRwTransport::new_client(limited, stdin).with_max_line_length(usize::MAX);
     Ok((child, transport))
-}
-
-/// A stream of lines that ends with an error at the first line that is too long.
-pub(super) struct Bounded<R> {
-    stream: R,
-    since_newline: usize,
-}
-
-impl<R: AsyncRead + Unpin> AsyncRead for Bounded<R> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        let new = &buffer.filled()[before..];
-        match new.iter().rposition(|byte| *byte == b'\n') {
-            Some(newline) => self.since_newline = new.len() - newline - 1,
-            None => self.since_newline += new.len(),
-        }
-        if self.since_newline > LONGEST_MESSAGE {
-            return Poll::Ready(Err(io::Error::other("a message of the server is too long")));
-        }
-        read
-    }
 }

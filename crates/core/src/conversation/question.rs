@@ -1,0 +1,115 @@
+//! The event of a question that is not answered yet.
+
+use std::sync::Arc;
+
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Serialize, Serializer};
+
+use serde_json::Value;
+
+use crate::request::{PendingRequest, RequestAddress, RequestDigest};
+use ensemble_language::data::{Question, WantedPermission};
+
+/// An agent asks a question, and the question is not answered yet.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(from = "InputRequestedFields")]
+pub struct InputRequested {
+    /// The turn.
+    pub turn: u32,
+    /// The agent.
+    pub agent: Arc<str>,
+    /// The number of the execution of the agent.
+    pub execution: u32,
+    /// The question. In JSON, its keys are beside the keys above.
+    pub question: Question,
+    /// The address of the request.
+    pub address: RequestAddress,
+    /// The digest of what was shown.
+    pub digest: RequestDigest,
+    /// For a request of a nested run, or of an agent that is used as a tool: the number of the execution that asks.
+    pub inner_execution: Option<u32>,
+}
+
+impl InputRequested {
+    /// The request that waits.
+    pub fn pending_request(&self) -> PendingRequest {
+        let address = match self.address.is_empty() {
+            true => RequestAddress::of_agent(self.agent.clone()),
+            false => self.address.clone(),
+        };
+        PendingRequest {
+            address,
+            agent: self.question.asked_by.clone().unwrap_or_else(|| self.agent.clone()),
+            execution: self.inner_execution.unwrap_or(self.execution),
+            digest: self.digest.clone(),
+            question: self.question.clone(),
+            position: Vec::new(),
+        }
+    }
+}
+
+impl Serialize for InputRequested {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut requested = serializer.serialize_struct("InputRequested", 11)?;
+        requested.serialize_field("turn", &self.turn)?;
+        requested.serialize_field("agent", &self.agent)?;
+        requested.serialize_field("execution", &self.execution)?;
+        requested.serialize_field("prompt", &self.question.prompt)?;
+        requested.serialize_field("choices", &self.question.choices)?;
+        if let Some(asked_by) = &self.question.asked_by {
+            requested.serialize_field("asked_by", asked_by)?;
+        }
+        if let Some(permission) = &self.question.permission {
+            requested.serialize_field("permission", permission)?;
+        }
+        if let Some(schema) = &self.question.output_schema {
+            requested.serialize_field("output_schema", schema)?;
+        }
+        if !self.address.is_empty() {
+            requested.serialize_field("address", &self.address)?;
+            requested.serialize_field("digest", &self.digest)?;
+        }
+        if let Some(execution) = &self.inner_execution {
+            requested.serialize_field("inner_execution", execution)?;
+        }
+        requested.end()
+    }
+}
+
+/// The form in which an [`InputRequested`] is read.
+#[derive(Deserialize)]
+struct InputRequestedFields {
+    turn: u32,
+    agent: Arc<str>,
+    execution: u32,
+    prompt: String,
+    choices: Vec<String>,
+    asked_by: Option<Arc<str>>,
+    permission: Option<Box<WantedPermission>>,
+    output_schema: Option<Box<Value>>,
+    #[serde(default)]
+    address: RequestAddress,
+    #[serde(default)]
+    digest: RequestDigest,
+    inner_execution: Option<u32>,
+}
+
+impl From<InputRequestedFields> for InputRequested {
+    fn from(read: InputRequestedFields) -> Self {
+        Self {
+            turn: read.turn,
+            agent: read.agent,
+            execution: read.execution,
+            question: Question {
+                prompt: read.prompt,
+                choices: read.choices,
+                asked_by: read.asked_by,
+                permission: read.permission,
+                output_schema: read.output_schema,
+            },
+            address: read.address,
+            digest: read.digest,
+            inner_execution: read.inner_execution,
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Conversations that the tests decide and apply by hand.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use serde_json::json;
+
+use crate::conversation::{
+    ConversationState, Event, ExecutionEnd, ExecutionFinished, ExecutionStarted, Record, RunStarted, Start,
+    TurnFinished, TurnStarted,
+};
+use crate::resolver::{Decision, decide};
+use ensemble_language::data::{Context, Failure, FailureKind};
+use ensemble_language::plan::{AgentId, Plan};
+
+/// For how many turns in a row agents have waited for the dependencies at these positions.
+pub type Waited = HashMap<(AgentId, usize), usize>;
+
+/// A conversation whose decisions are those of the resolver and whose events are applied one by one, all at the same time.
+#[derive(Debug)]
+pub struct Driver {
+    /// The state after the events so far.
+    pub state: ConversationState,
+    /// The turns so far.
+    pub turns: Vec<TurnStarted>,
+    /// The executions so far: turn, agent, and whether the execution succeeded.
+    pub results: Vec<(u32, AgentId, bool)>,
+    /// For how many turns in a row agents have waited for their dependencies.
+    pub waited: Waited,
+}
+
+impl Driver {
+    /// Starts with an empty context.
+    pub fn new(plan: &Arc<Plan>) -> Self {
+        Self::with(plan, Context::default())
+    }
+
+    /// Starts with this context.
+    pub fn with(plan: &Arc<Plan>, context: Context) -> Self {
+        let mut driver = Self {
+            state: ConversationState::new(plan.clone()),
+            turns: Vec::new(),
+            results: Vec::new(),
+            waited: Waited::new(),
+        };
+        driver.apply(Event::RunStarted(Box::new(RunStarted {
+            format: 1,
+            run_id: "r".into(),
+            ensemble: "random".into(),
+            ensemble_file: String::new(),
+            ensemble_digest: String::new(),
+            project_root: String::new(),
+            input: "".into(),
+            context,
+            inputs: Default::default(),
+            models: Vec::new(),
+            simulated: Vec::new(),
+            stubs: Default::default(),
+            responders: Default::default(),
+            caller: crate::request::RequestOrigin::default(),
+            definitions: None,
+            forked_from: None,
+            trace: None,
+            program: String::new(),
+        })));
+        driver
+    }
+
+    /// Applies the next event.
+    pub fn apply(&mut self, event: Event) {
+        let seq = self.state.next_seq();
+        let at = DateTime::<Utc>::UNIX_EPOCH;
+        self.state.apply(&Record { seq, at, event });
+    }
+
+    /// Performs the first turn with these outputs; the decision that ends it.
+    pub fn first_turn(&mut self, plan: &Plan, outputs: &[serde_json::Value]) -> TurnFinished {
+        let Decision::StartTurn(turn) = decide(plan, &self.state) else {
+            panic!("somebody is ready");
+        };
+        self.apply(Event::TurnStarted(turn.clone()));
+        assert_eq!(turn.starts.len(), outputs.len(), "{turn:?}");
+        for (start, output) in turn.starts.iter().zip(outputs) {
+            self.finish(start, Some(output.clone()));
+        }
+        match decide(plan, &self.state) {
+            Decision::FinishTurn(finished) => finished,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Performs a turn; fate says who fails, and who asks for whom.
+    pub fn turn(&mut self, plan: &Plan, turn: TurnStarted, fate: &mut impl Iterator<Item = u8>) {
+        self.turns.push(turn.clone());
+        self.apply(Event::TurnStarted(turn.clone()));
+        for start in &turn.starts {
+            let fate = fate.next().unwrap_or(0);
+            let failed = fate.is_multiple_of(5);
+            let target = format!("a{}", fate % 7);
+            let output = json!({"n": fate % 3, "agent_requests": [{"target_agent": target, "priority": fate % 4}]});
+            self.finish(start, (!failed).then_some(output));
+            let id = plan.id(&start.agent).expect("agents of the plan start");
+            self.results.push((turn.turn, id, !failed));
+        }
+    }
+}
+
+impl Driver {
+    /// Returns the state so far.
+    pub fn state(&self) -> &ConversationState {
+        &self.state
+    }
+
+    /// Performs a turn with these outputs; `None` is a failure.
+    pub fn perform(&mut self, turn: &TurnStarted, outputs: &[Option<serde_json::Value>]) {
+        self.apply(Event::TurnStarted(turn.clone()));
+        for (start, output) in turn.starts.iter().zip(outputs) {
+            self.finish(start, output.clone());
+        }
+    }
+
+    /// Merges a turn.
+    pub fn finish_turn(&mut self, finished: TurnFinished) {
+        self.apply(Event::TurnFinished(finished));
+    }
+
+    fn finish(&mut self, start: &Start, output: Option<serde_json::Value>) {
+        let turn = self.state.turn_count() + 1;
+        self.apply(Event::ExecutionStarted(ExecutionStarted {
+            turn,
+            agent: start.agent.clone(),
+            execution: start.execution,
+            attempt: 1,
+        }));
+        self.apply(Event::ExecutionFinished(ExecutionFinished {
+            turn,
+            agent: start.agent.clone(),
+            execution: start.execution,
+            attempt: 1,
+            end: match output {
+                Some(output) => ExecutionEnd::Succeeded(Arc::new(output)),
+                None => ExecutionEnd::Failed(Failure::new(FailureKind::Exit, "no")),
+            },
+            execution_time: 0.0,
+            usage: None,
+            stderr: String::new(),
+            warnings: Vec::new(),
+            exchange: Vec::new(),
+            reused: false,
+            sandboxes: Box::default(),
+            answer: None,
+        }));
+    }
+}
+
+/// Performs a whole conversation; fate says who fails, and who asks for whom.
+pub fn walk(plan: &Arc<Plan>, fate: Vec<u8>) -> Driver {
+    let mut fate = fate.into_iter().cycle().take(400);
+    let mut driver = Driver::new(plan);
+    loop {
+        match decide(plan, &driver.state) {
+            Decision::StartTurn(turn) => driver.turn(plan, turn, &mut fate),
+            Decision::FinishTurn(finished) => driver.apply(Event::TurnFinished(finished)),
+            Decision::Perform | Decision::End(_) => return driver,
+        }
+    }
+}
+
+/// Builds the plan of a text.
+pub fn plan_of(text: &str) -> Plan {
+    let loaded = ensemble_language::loader::load(&ensemble_language::source::Source::new("t", text));
+    let ensemble = loaded.ensemble.unwrap_or_else(|| panic!("{:#?}", loaded.findings));
+    Plan::build(Arc::new(ensemble)).expect("the conditions compile")
+}

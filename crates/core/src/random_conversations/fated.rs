@@ -1,0 +1,245 @@
+//! Conversations that the executor drives, with runners whose results follow from a fate.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use serde_json::{Value, json};
+
+use crate::conversation::{ConversationState, Event, ExecutionEnd, PartEnded, Record, RunStarted};
+use crate::executor::{Clock, Executor};
+use crate::records::{decode, encode};
+use crate::reporter::Silent;
+use crate::runner::{AttemptOutcome, BoxFuture, Execution, Runner};
+use crate::store::{Durability, LogEnd, MemoryStore, RunId, RunStore, StoredRun};
+use ensemble_language::data::{Context, Failure, FailureKind};
+use ensemble_language::plan::Plan;
+
+/// The same output for the same execution, after as many detours as the seed says.
+struct Fated {
+    fate: Arc<Vec<u8>>,
+    detours: u64,
+}
+
+impl Runner for Fated {
+    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
+        if execution.parts.is_some() {
+            return perform(self.fate.clone(), self.detours, execution);
+        }
+        let name: usize = execution.agent_name.bytes().map(usize::from).sum();
+        let at = (name * 31 + execution.execution as usize * 7) % self.fate.len();
+        let fate = self.fate[at];
+        let detours = (self.detours.wrapping_mul(at as u64 + 1) >> 5) % 7;
+        Box::pin(async move {
+            for _ in 0..detours {
+                tokio::task::yield_now().await;
+            }
+            if fate.is_multiple_of(5) {
+                return AttemptOutcome::failure(FailureKind::Exit, format!("fate {fate}"));
+            }
+            let target = format!("a{}", fate % 7);
+            let output = json!({
+                "n": fate % 3,
+                "said": format!("{} {}", execution.agent_name, execution.execution),
+                "agent_requests": [{"target_agent": target, "priority": fate % 4}],
+            });
+            match output {
+                Value::Object(output) => AttemptOutcome::success(output),
+                _ => unreachable!("an object"),
+            }
+        })
+    }
+}
+
+/// A clock that always shows the same time.
+#[derive(Debug)]
+pub struct Frozen;
+
+impl Clock for Frozen {
+    fn now(&self) -> DateTime<Utc> {
+        DateTime::UNIX_EPOCH
+    }
+}
+
+/// Returns the first event of a run with the input `go`.
+pub fn started() -> Event {
+    Event::RunStarted(Box::new(RunStarted {
+        format: 1,
+        run_id: "r".into(),
+        ensemble: "random".into(),
+        ensemble_file: String::new(),
+        ensemble_digest: String::new(),
+        project_root: String::new(),
+        input: "go".into(),
+        context: Context::default(),
+        inputs: Default::default(),
+        models: Vec::new(),
+        simulated: Vec::new(),
+        stubs: Default::default(),
+        responders: Default::default(),
+        caller: crate::request::RequestOrigin::default(),
+        definitions: None,
+        forked_from: None,
+        trace: None,
+        program: String::new(),
+    }))
+}
+
+/// Continues from `records` with `first`, on a store in memory. Returns the final state and all records.
+pub fn drive(
+    plan: &Arc<Plan>,
+    fate: &Arc<Vec<u8>>,
+    detours: u64,
+    records: &[Record],
+    first: Event,
+) -> (ConversationState, Vec<Record>) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .expect("a runtime");
+    let runner: Arc<dyn Runner> = Arc::new(Fated {
+        fate: fate.clone(),
+        detours,
+    });
+    let (_keep, interruptions) = tokio::sync::mpsc::unbounded_channel();
+    runtime.block_on(async {
+        let run = stored(records).await;
+        let mut state = ConversationState::new(plan.clone());
+        let mut end = LogEnd::NEW;
+        if !records.is_empty() {
+            let journal = run.read_all().await.expect("memory can be read");
+            journal.records.iter().for_each(|record| state.apply(record));
+            end = journal.end;
+        }
+        let mut log = run.log(end, Durability::Commit).await.expect("memory opens");
+        let mut executor = Executor {
+            runners: vec![runner; plan.len()],
+            log: &mut *log,
+            reporter: &mut Silent,
+            clock: &Frozen,
+            interruptions,
+            timeout: None,
+            secrets: crate::secrets::Secrets::default(),
+            around: None,
+            turn_ends_in: None,
+        };
+        let first = executor.commit(&mut state, first).await;
+        first.expect("memory takes everything");
+        executor.drive(&mut state).await.expect("memory takes everything");
+        let all = run.read_all().await.expect("memory can be read").records;
+        all.iter().for_each(survives_a_journal);
+        (state, all)
+    })
+}
+
+/// A run that holds these records.
+async fn stored(records: &[Record]) -> Arc<dyn StoredRun> {
+    let store = MemoryStore::new();
+    let run = store.create(&RunId::new("r"), "").await.expect("memory is empty");
+    let mut log = run.log(LogEnd::NEW, Durability::Commit).await.expect("memory opens");
+    for record in records {
+        log.append(record).await.expect("memory takes everything");
+    }
+    run
+}
+
+/// An event comes back from a line of a journal as it was.
+fn survives_a_journal(record: &Record) {
+    let mut line = Vec::new();
+    encode(record, &mut line);
+    let read = decode(line.strip_suffix(b"\n").expect("a line ends")).expect("what was written can be read");
+    assert_eq!(read, *record);
+}
+
+/// Performs an execution with parts, as the fate says: the list cannot be read, or has up to four items of which some fail,
+/// for good or at the first attempt. Parts that ended before are taken over.
+fn perform(fate: Arc<Vec<u8>>, detours: u64, mut execution: Execution) -> BoxFuture<'static, AttemptOutcome> {
+    let parts = execution.parts.take().expect("it has parts");
+    let name: usize = execution.agent_name.bytes().map(usize::from).sum();
+    let at = name * 31 + execution.execution as usize * 7;
+    let fate = move |more: usize| fate[(at + more) % fate.len()];
+    Box::pin(async move {
+        let list = fate(0);
+        if list.is_multiple_of(7) {
+            return AttemptOutcome::failure(FailureKind::Schema, "`for_each.in` gives nothing, and no list");
+        }
+        let count = u32::from(list % 5);
+        let mut ends: Vec<ExecutionEnd> = Vec::new();
+        for part in 0..count {
+            let key: Arc<str> = part.to_string().into();
+            if let Some(before) = parts.before.ended.iter().find(|before| before.key == key) {
+                ends.push(before.end.clone());
+                continue;
+            }
+            let luck = fate(11 + part as usize);
+            for _ in 0..(detours.wrapping_mul(u64::from(luck)) >> 3) % 4 {
+                tokio::task::yield_now().await;
+            }
+            let log = |end: ExecutionEnd, pause: Option<f64>| {
+                let ended = PartEnded {
+                    turn: execution.turn_count + 1,
+                    agent: execution.agent_name.clone(),
+                    execution: execution.execution,
+                    attempt: execution.attempt,
+                    part,
+                    key: key.clone(),
+                    count,
+                    item_digest: key.clone(),
+                    end,
+                    execution_time: 0.5,
+                    usage: None,
+                    stderr: String::new(),
+                    warnings: Vec::new(),
+                    exchange: Vec::new(),
+                    pause,
+                    reused: false,
+                };
+                execution.records.part_ended(ended);
+            };
+            let failed = || ExecutionEnd::Failed(Failure::new(FailureKind::Exit, format!("luck {luck}")));
+            if luck.is_multiple_of(3) && !parts.before.failed.contains_key(&key) {
+                log(failed(), Some(0.0));
+                tokio::task::yield_now().await;
+            }
+            let end = match luck % 4 {
+                0 => failed(),
+                _ => ExecutionEnd::Succeeded(Arc::new(json!({"n": luck % 3}))),
+            };
+            log(end.clone(), None);
+            ends.push(end);
+        }
+        combined(&ends, fate(5))
+    })
+}
+
+/// What the parts come to: a failure if one has failed, or everything together.
+fn combined(ends: &[ExecutionEnd], fate: u8) -> AttemptOutcome {
+    let failed: Vec<Value> = ends
+        .iter()
+        .enumerate()
+        .filter_map(|(key, end)| match end {
+            ExecutionEnd::Failed(failure) => Some(json!({"key": key.to_string(), "error": failure.error})),
+            ExecutionEnd::Succeeded(_) => None,
+        })
+        .collect();
+    if !failed.is_empty() && fate.is_multiple_of(2) {
+        return AttemptOutcome::failure(FailureKind::Exit, format!("{} parts failed", failed.len()));
+    }
+    let items: Vec<Value> = ends
+        .iter()
+        .map(|end| match end {
+            ExecutionEnd::Succeeded(output) => Value::clone(output),
+            ExecutionEnd::Failed(_) => Value::Null,
+        })
+        .collect();
+    let output = json!({
+        "items": items,
+        "failed": failed,
+        "count": ends.len(),
+        "answer": fate % 3,
+        "agreed": fate.is_multiple_of(3),
+    });
+    match output {
+        Value::Object(output) => AttemptOutcome::success(output),
+        _ => unreachable!("an object"),
+    }
+}

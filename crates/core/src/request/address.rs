@@ -1,0 +1,352 @@
+//! Addresses of questions and permission requests: `left.ok`, `each[alpha].ok`, `bot/pay#2`.
+//!
+//! An address is the path of agents from the outermost run to the agent that asks. A segment has the key of the part in
+//! brackets, and the calls of tools that lead to the request. A name with a character that has a meaning in an address is
+//! written as a JSON string.
+
+use std::fmt;
+use std::iter::Peekable;
+use std::str::{CharIndices, FromStr};
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// The address of a question or of a permission request. The empty address is that of the outermost run.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct RequestAddress(Vec<AddressSegment>);
+
+/// One agent of an address, with its part and its calls.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AddressSegment {
+    /// The agent.
+    pub agent: Arc<str>,
+    /// With `for_each`: the key of the part.
+    pub part: Option<Arc<str>>,
+    /// The calls of tools, each inside the one before.
+    pub calls: Vec<AddressCall>,
+}
+
+/// A call of a tool in an address.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AddressCall {
+    /// The tool: its name, or `SERVER.TOOL`.
+    pub tool: Arc<str>,
+    /// The number of the call among the calls of the tool in the execution, from 1.
+    pub number: u32,
+}
+
+/// An error that says why a text is not an address.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not an address of a question, such as `agent`, `outer.agent`, `agent[part]` or `agent/tool#1`")]
+pub struct AddressError {
+    /// The text.
+    pub text: String,
+}
+
+impl RequestAddress {
+    /// Returns the address of an agent of the outermost run.
+    pub fn of_agent(agent: impl Into<Arc<str>>) -> Self {
+        Self::default().with_agent(agent.into())
+    }
+
+    /// Returns the address of an agent of the run at this address.
+    #[must_use]
+    pub fn with_agent(&self, agent: Arc<str>) -> Self {
+        let mut segments = self.0.clone();
+        segments.push(AddressSegment {
+            agent,
+            part: None,
+            calls: Vec::new(),
+        });
+        Self(segments)
+    }
+
+    /// Returns the address of a part of this execution.
+    #[must_use]
+    pub fn with_part(&self, key: Arc<str>) -> Self {
+        self.with_last(|segment| segment.part = Some(key))
+    }
+
+    /// Returns the address of a call of a tool in this execution.
+    #[must_use]
+    pub fn with_call(&self, tool: Arc<str>, number: u32) -> Self {
+        self.with_last(|segment| segment.calls.push(AddressCall { tool, number }))
+    }
+
+    fn with_last(&self, change: impl FnOnce(&mut AddressSegment)) -> Self {
+        let mut segments = self.0.clone();
+        if let Some(last) = segments.last_mut() {
+            change(last);
+        }
+        Self(segments)
+    }
+
+    /// The segments, the outermost first.
+    pub fn segments(&self) -> &[AddressSegment] {
+        &self.0
+    }
+
+    /// Whether this is the outermost run.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The agent of the innermost run; empty for the outermost run.
+    pub fn agent(&self) -> &str {
+        self.0.last().map_or("", |segment| &segment.agent)
+    }
+
+    /// Whether the text is the bare name of the agent that asks, without its path, part and call.
+    pub fn is_named(&self, name: &str) -> bool {
+        self.agent() == name
+    }
+
+    /// Returns the names of the agents and tools on the way, without the keys of parts and the numbers of calls.
+    pub fn static_path(&self) -> Vec<Arc<str>> {
+        let names = self.0.iter().flat_map(|segment| {
+            let tools = segment.calls.iter().map(|call| &call.tool);
+            std::iter::once(&segment.agent).chain(tools)
+        });
+        names.cloned().collect()
+    }
+
+    /// Splits `ADDRESS=TEXT` at the first `=` outside of quotes and brackets. Returns `None` if there is none.
+    pub fn split_assignment(text: &str) -> Option<(&str, &str)> {
+        let (mut is_quoted, mut is_escaped, mut depth) = (false, false, 0_usize);
+        for (at, char) in text.char_indices() {
+            match char {
+                _ if is_escaped => is_escaped = false,
+                '\\' if is_quoted => is_escaped = true,
+                '"' => is_quoted = !is_quoted,
+                _ if is_quoted => {}
+                '[' => depth += 1,
+                ']' => depth = depth.saturating_sub(1),
+                '=' if depth == 0 => return Some((&text[..at], &text[at + 1..])),
+                _ => {}
+            }
+        }
+        None
+    }
+}
+
+impl fmt::Display for RequestAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, segment) in self.0.iter().enumerate() {
+            if at > 0 {
+                f.write_str(".")?;
+            }
+            write_name(f, &segment.agent, is_special_in_agent)?;
+            if let Some(key) = &segment.part {
+                f.write_str("[")?;
+                write_name(f, key, is_special_in_key)?;
+                f.write_str("]")?;
+            }
+            for call in &segment.calls {
+                f.write_str("/")?;
+                write_name(f, &call.tool, is_special_in_tool)?;
+                write!(f, "#{}", call.number)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_special_in_agent(char: char) -> bool {
+    matches!(char, '.' | '[' | ']' | '/') || is_special_in_tool(char)
+}
+
+fn is_special_in_key(char: char) -> bool {
+    matches!(char, '[' | ']' | '"') || char.is_control()
+}
+
+fn is_special_in_tool(char: char) -> bool {
+    matches!(char, '#' | '"' | '=') || char.is_whitespace() || char.is_control()
+}
+
+fn write_name(f: &mut fmt::Formatter<'_>, name: &str, is_special: fn(char) -> bool) -> fmt::Result {
+    if name.is_empty() || name.contains(is_special) {
+        return f.write_str(&serde_json::Value::from(name).to_string());
+    }
+    f.write_str(name)
+}
+
+impl FromStr for RequestAddress {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut reader = AddressReader {
+            text,
+            chars: text.char_indices().peekable(),
+        };
+        reader.read_address().ok_or_else(|| AddressError { text: text.to_owned() })
+    }
+}
+
+/// Reads an address from its beginning.
+struct AddressReader<'t> {
+    text: &'t str,
+    chars: Peekable<CharIndices<'t>>,
+}
+
+impl AddressReader<'_> {
+    fn read_address(&mut self) -> Option<RequestAddress> {
+        let mut segments = Vec::new();
+        loop {
+            segments.push(self.read_segment()?);
+            match self.chars.next() {
+                None => return Some(RequestAddress(segments)),
+                Some((_, '.')) => {}
+                Some(_) => return None,
+            }
+        }
+    }
+
+    fn read_segment(&mut self) -> Option<AddressSegment> {
+        let agent = self.read_name(is_special_in_agent)?;
+        let part = match self.take('[') {
+            true => Some(self.read_name(is_special_in_key)?),
+            false => None,
+        };
+        if part.is_some() && !self.take(']') {
+            return None;
+        }
+        let mut calls = Vec::new();
+        while self.take('/') {
+            let tool = self.read_name(is_special_in_tool)?;
+            let number = if self.take('#') { self.read_number()? } else { return None };
+            calls.push(AddressCall { tool, number });
+        }
+        Some(AddressSegment { agent, part, calls })
+    }
+
+    fn read_name(&mut self, is_special: fn(char) -> bool) -> Option<Arc<str>> {
+        let begin = self.peek_index();
+        if self.take('"') {
+            let mut is_escaped = false;
+            loop {
+                match self.chars.next()?.1 {
+                    _ if is_escaped => is_escaped = false,
+                    '\\' => is_escaped = true,
+                    '"' => break,
+                    _ => {}
+                }
+            }
+            let quoted = &self.text[begin..self.peek_index()];
+            return Some(serde_json::from_str::<String>(quoted).ok()?.into());
+        }
+        while self.chars.next_if(|(_, char)| !is_special(*char)).is_some() {}
+        let name = &self.text[begin..self.peek_index()];
+        (!name.is_empty()).then(|| name.into())
+    }
+
+    fn read_number(&mut self) -> Option<u32> {
+        let begin = self.peek_index();
+        while self.chars.next_if(|(_, char)| char.is_ascii_digit()).is_some() {}
+        self.text[begin..self.peek_index()].parse().ok()
+    }
+
+    fn take(&mut self, expected: char) -> bool {
+        self.chars.next_if(|(_, char)| *char == expected).is_some()
+    }
+
+    /// The position of the next character in the text.
+    fn peek_index(&mut self) -> usize {
+        self.chars.peek().map_or(self.text.len(), |(at, _)| *at)
+    }
+}
+
+impl Serialize for RequestAddress {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for RequestAddress {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        if text.is_empty() {
+            return Ok(Self::default());
+        }
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn addresses_are_printed_as_they_are_documented() {
+        let left = RequestAddress::of_agent("left");
+        let each = RequestAddress::of_agent("each");
+        let bot = RequestAddress::of_agent("bot");
+        for (address, text) in [
+            (left.with_agent("ok".into()), "left.ok"),
+            (each.with_part("alpha".into()).with_agent("ok".into()), "each[alpha].ok"),
+            (bot.with_call("pay".into(), 2), "bot/pay#2"),
+            (bot.with_call("files.write".into(), 1), "bot/files.write#1"),
+            (
+                bot.with_call("helper".into(), 1).with_call("pay".into(), 3),
+                "bot/helper#1/pay#3",
+            ),
+            (
+                bot.with_call("look".into(), 1).with_agent("gate".into()),
+                "bot/look#1.gate",
+            ),
+            (RequestAddress::of_agent("v1.2"), r#""v1.2""#),
+            (each.with_part("a]b".into()), r#"each["a]b"]"#),
+        ] {
+            assert_eq!(address.to_string(), text);
+            assert_eq!(text.parse(), Ok(address));
+        }
+    }
+
+    #[test]
+    fn other_texts_are_no_addresses() {
+        for text in ["", ".", "a.", ".a", "a[", "a[]", "a[b", "a/b", "a/b#", "a/b#x", "a b", r#""a"#] {
+            assert!(text.parse::<RequestAddress>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_assignment_is_split_outside_of_quotes_and_brackets() {
+        for (text, split) in [
+            ("gate=yes=no", Some(("gate", "yes=no"))),
+            ("each[a=b].ok=yes", Some(("each[a=b].ok", "yes"))),
+            (r#""a=b".ok=yes"#, Some((r#""a=b".ok"#, "yes"))),
+            ("gate", None),
+        ] {
+            assert_eq!(RequestAddress::split_assignment(text), split);
+        }
+    }
+
+    fn any_address() -> impl Strategy<Value = RequestAddress> {
+        let call = (".{1,6}", 1_u32..99).prop_map(|(tool, number)| AddressCall {
+            tool: tool.into(),
+            number,
+        });
+        let segment = (
+            ".{1,6}",
+            proptest::option::of(".{0,6}"),
+            proptest::collection::vec(call, 0..3),
+        );
+        let segment = segment.prop_map(|(agent, part, calls)| AddressSegment {
+            agent: agent.into(),
+            part: part.map(Into::into),
+            calls,
+        });
+        proptest::collection::vec(segment, 1..4).prop_map(RequestAddress)
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_printed_is_parsed(address in any_address(), answer in ".*") {
+            let text = address.to_string();
+            prop_assert_eq!(text.parse(), Ok(address));
+            let assignment = format!("{text}={answer}");
+            prop_assert_eq!(RequestAddress::split_assignment(&assignment), Some((&*text, &*answer)));
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! Answers of operators: their sources, their record, and the reasons why an answer is refused.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use super::{PendingRequest, RequestAddress};
+use crate::conversation::PermissionDecision;
+use ensemble_language::data::Question;
+
+/// The source of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerSource {
+    /// A person at the terminal.
+    Terminal,
+    /// An option of the command line, or of a program that uses the library.
+    Option,
+    /// A file of answers.
+    File,
+    /// The `default` of the agent.
+    Default,
+    /// A list of `responses`, or a model.
+    Responder,
+    /// A Rhai function in `responses`.
+    Script,
+    /// The page, or its chat endpoint.
+    Page,
+    /// A client of the Model Context Protocol.
+    Mcp,
+    /// A client of the Agent Client Protocol.
+    Acp,
+    /// A stub in a test or of `--stub`.
+    Stub,
+}
+
+impl AnswerSource {
+    /// The words for people, which follow "answered by".
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Terminal => "the terminal",
+            Self::Option => "an option",
+            Self::File => "the answers file",
+            Self::Default => "the default",
+            Self::Responder => "the responder",
+            Self::Script => "a script",
+            Self::Page => "the page",
+            Self::Mcp => "an MCP client",
+            Self::Acp => "an ACP client",
+            Self::Stub => "a stub",
+        }
+    }
+}
+
+/// The source of an answer and, where known, the user.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answerer {
+    /// The source.
+    pub source: AnswerSource,
+    /// The user, where known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<Arc<str>>,
+}
+
+impl From<AnswerSource> for Answerer {
+    fn from(source: AnswerSource) -> Self {
+        Self { source, user: None }
+    }
+}
+
+/// The record of an answered question.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AnswerRecord {
+    /// The address of the question.
+    pub address: RequestAddress,
+    /// The rendered text of the question.
+    pub prompt: String,
+    /// The choices; empty: any answer was allowed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub choices: Vec<String>,
+    /// The answer.
+    pub answer: String,
+    /// Who answered.
+    #[serde(flatten)]
+    pub by: Answerer,
+}
+
+/// An answer of a client to a pending request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RequestAnswer {
+    /// The answer to a question.
+    Text(String),
+    /// The answer to a permission request.
+    Permission(PermissionDecision),
+}
+
+impl RequestAnswer {
+    /// The text for people.
+    pub fn words(&self) -> &str {
+        match self {
+            Self::Text(text) => text,
+            Self::Permission(decision) => decision.as_str(),
+        }
+    }
+}
+
+/// An error that says why an answer was not used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AnswerRefusal {
+    /// The request is decided.
+    #[error("`{address}` was answered `{answer}` by {} at {}; your answer was not used", by.source.words(), at.format("%Y-%m-%d %H:%M:%S UTC"))]
+    Decided {
+        /// The address.
+        address: RequestAddress,
+        /// The answer that was used.
+        answer: String,
+        /// Who gave it.
+        by: Answerer,
+        /// When it was recorded.
+        at: DateTime<Utc>,
+    },
+    /// The request is not the one that was shown.
+    #[error("`{address}` now asks something other than what was shown; your answer was not used")]
+    Changed {
+        /// The address.
+        address: RequestAddress,
+    },
+    /// Nothing waits at the address.
+    #[error("`{given}` asks nothing{}", list_pending(pending))]
+    NotPending {
+        /// The address.
+        given: String,
+        /// The addresses of the requests that wait.
+        pending: Vec<RequestAddress>,
+    },
+    /// Several requests have the name.
+    #[error("`{given}` is not unique{}", list_pending(pending))]
+    Ambiguous {
+        /// The name.
+        given: String,
+        /// The addresses of the requests with the name.
+        pending: Vec<RequestAddress>,
+    },
+    /// The answer is not one of the choices.
+    #[error("`{}` is none of the choices of `{address}`: {}", answer.trim(), choices.join(", "))]
+    NotAChoice {
+        /// The address.
+        address: RequestAddress,
+        /// The answer.
+        answer: String,
+        /// The choices.
+        choices: Vec<String>,
+    },
+    /// The answer does not match the `output_schema` of the agent.
+    #[error("the answer to `{address}` does not match its `output_schema`: {errors}")]
+    Schema {
+        /// The address.
+        address: RequestAddress,
+        /// What does not match.
+        errors: String,
+    },
+    /// A question was answered like a permission request, or the other way round.
+    #[error("`{address}` {}", if *is_permission { "asks for permission: the answer is `once`, `always` or `denied`" } else { "asks a question: the answer is a text" })]
+    WrongKind {
+        /// The address.
+        address: RequestAddress,
+        /// Whether the request asks for permission.
+        is_permission: bool,
+    },
+}
+
+fn list_pending(pending: &[RequestAddress]) -> String {
+    match pending {
+        [] => ", and nothing else waits for an answer".to_owned(),
+        addresses => {
+            let addresses: Vec<String> = addresses.iter().map(|address| format!("`{address}`")).collect();
+            format!("; what waits for an answer: {}", addresses.join(", "))
+        }
+    }
+}
+
+/// Finds the pending request that a text names: by its address, or by the bare name of its agent if that is unique.
+///
+/// # Errors
+/// [`AnswerRefusal::NotPending`] or [`AnswerRefusal::Ambiguous`].
+pub fn resolve_request<'p>(given: &str, pending: &'p [PendingRequest]) -> Result<&'p PendingRequest, AnswerRefusal> {
+    let exact = pending.iter().find(|request| request.address.to_string() == given);
+    if let Some(request) = exact {
+        return Ok(request);
+    }
+    let named: Vec<&PendingRequest> = pending
+        .iter()
+        .filter(|request| request.address.is_named(given))
+        .collect();
+    let addresses = |requests: &mut dyn Iterator<Item = &PendingRequest>| -> Vec<RequestAddress> {
+        requests.map(|request| request.address.clone()).collect()
+    };
+    match named.as_slice() {
+        [request] => Ok(request),
+        [] => Err(AnswerRefusal::NotPending {
+            given: given.to_owned(),
+            pending: addresses(&mut pending.iter()),
+        }),
+        several => Err(AnswerRefusal::Ambiguous {
+            given: given.to_owned(),
+            pending: addresses(&mut several.iter().copied()),
+        }),
+    }
+}
+
+/// Finds the choice that an answer means: by its text in any case or, if `by_number`, by its number from 1. Without
+/// choices, every answer is valid. Returns `None` if the answer is none of the choices.
+pub fn find_choice(answer: &str, choices: &[String], by_number: bool) -> Option<String> {
+    if choices.is_empty() {
+        return Some(answer.to_owned());
+    }
+    let answer = answer.trim();
+    let is_same = |choice: &&String| choice.trim().to_lowercase() == answer.to_lowercase();
+    let exact = choices.iter().find(|choice| choice.trim() == answer);
+    let named = exact.or_else(|| choices.iter().find(is_same));
+    let numbered = || {
+        let number: usize = answer.parse().ok()?;
+        choices.get(number.checked_sub(1)?)
+    };
+    named
+        .or_else(|| by_number.then(numbered).flatten())
+        .cloned()
+}
+
+impl PendingRequest {
+    /// Checks an answer against the kind and the choices of the request. An empty answer to a question with a default is
+    /// checked by the caller.
+    ///
+    /// # Errors
+    /// [`AnswerRefusal::WrongKind`] or [`AnswerRefusal::NotAChoice`].
+    pub fn check_answer(&self, answer: &RequestAnswer, by_number: bool) -> Result<(), AnswerRefusal> {
+        let Question { choices, .. } = &self.question;
+        match (answer, self.is_permission()) {
+            (RequestAnswer::Permission(_), true) => Ok(()),
+            (RequestAnswer::Text(text), false) if find_choice(text, choices, by_number).is_some() => Ok(()),
+            (RequestAnswer::Text(text), false) => Err(AnswerRefusal::NotAChoice {
+                address: self.address.clone(),
+                answer: text.clone(),
+                choices: choices.clone(),
+            }),
+            (_, is_permission) => Err(AnswerRefusal::WrongKind {
+                address: self.address.clone(),
+                is_permission,
+            }),
+        }
+    }
+}

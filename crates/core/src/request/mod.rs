@@ -1,0 +1,193 @@
+//! Questions and permission requests: their identity, and the record of their answers.
+//!
+//! **Invariant:** an answer names the address of a request and the digest of what was shown. It applies to that request
+//! and to nothing else.
+
+mod address;
+mod answer;
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+pub use address::{AddressCall, AddressError, AddressSegment, RequestAddress};
+pub use answer::{AnswerRecord, AnswerRefusal, AnswerSource, Answerer, RequestAnswer, find_choice, resolve_request};
+
+use crate::runner::Execution;
+use ensemble_language::data::{JsonMap, Question, WantedPermission, digest};
+use ensemble_language::shown::visible;
+
+/// The number of hexadecimal digits of a digest.
+const DIGEST_LENGTH: usize = 16;
+
+/// The number of bytes of the arguments of a call that a question shows.
+const SHOWN_ARGUMENTS: usize = 64 << 10;
+
+/// The execution, the part, or the call from which a request or a nested run originates.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct RequestOrigin {
+    /// The address.
+    pub address: RequestAddress,
+    /// The positions in the file, the list of parts and the calls that lead to the address. Requests are listed in this
+    /// order.
+    #[serde(default)]
+    pub position: Vec<u32>,
+}
+
+impl RequestOrigin {
+    /// Whether this is the outermost run.
+    pub fn is_outermost(&self) -> bool {
+        self.address.is_empty()
+    }
+
+    /// Returns the origin of an agent, by its position in the file.
+    #[must_use]
+    pub fn with_agent(&self, agent: Arc<str>, index: usize, execution: u32) -> Self {
+        let positions = [index.try_into().unwrap_or(u32::MAX), execution];
+        self.with(self.address.with_agent(agent), positions)
+    }
+
+    /// Returns the origin of a part of this execution.
+    #[must_use]
+    pub fn with_part(&self, key: Arc<str>, index: u32) -> Self {
+        self.with(self.address.with_part(key), [index])
+    }
+
+    /// Returns the origin of a call of a tool in this execution. `index`: its position among all calls of the execution.
+    #[must_use]
+    pub fn with_call(&self, tool: Arc<str>, number: u32, index: u32) -> Self {
+        self.with(self.address.with_call(tool, number), [index])
+    }
+
+    fn with(&self, address: RequestAddress, positions: impl IntoIterator<Item = u32>) -> Self {
+        let mut position = self.position.clone();
+        position.extend(positions);
+        Self { address, position }
+    }
+}
+
+/// A digest of what was shown of a request: its address, its run, its text, its choices, its tool and arguments.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RequestDigest(Arc<str>);
+
+impl RequestDigest {
+    /// Creates the digest from its text.
+    pub fn new(text: impl Into<Arc<str>>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for RequestDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A question or a permission request that waits for an answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PendingRequest {
+    /// The address.
+    pub address: RequestAddress,
+    /// The agent that asks.
+    pub agent: Arc<str>,
+    /// The number of the execution of this agent, from 1.
+    pub execution: u32,
+    /// The digest of what is shown.
+    pub digest: RequestDigest,
+    /// The question with its choices. For a permission request, it has the call.
+    #[serde(flatten)]
+    pub question: Question,
+    /// The position in the order of the file.
+    #[serde(skip)]
+    pub position: Vec<u32>,
+}
+
+impl PendingRequest {
+    /// Creates the question of an execution.
+    pub fn for_question(execution: &Execution, question: Question) -> Self {
+        Self::new(execution, execution.origin.clone(), "", question)
+    }
+
+    /// Creates a question that a tool asks during a call of this execution. `number`: the number of the question in the
+    /// call.
+    pub fn for_tool_question(execution: &Execution, origin: RequestOrigin, number: usize, question: Question) -> Self {
+        Self::new(execution, origin, &number.to_string(), question)
+    }
+
+    /// Creates the permission request of a call. `call`: the id of the call.
+    pub fn for_permission(
+        execution: &Execution,
+        origin: RequestOrigin,
+        call: &str,
+        tool: &str,
+        arguments: &JsonMap,
+    ) -> Self {
+        Self::new(execution, origin, call, permission_question(tool, arguments))
+    }
+
+    fn new(execution: &Execution, origin: RequestOrigin, distinct: &str, question: Question) -> Self {
+        // Attempts that were lost are continued, so their requests are the same.
+        let attempt = execution.attempt.saturating_sub(execution.lost_attempts);
+        let permission = question.permission.as_ref();
+        let shown = json!({
+            "address": origin.address,
+            "run": execution.run_id,
+            "execution": [execution.execution, attempt],
+            "distinct": distinct,
+            "prompt": question.prompt,
+            "choices": question.choices,
+            "tool": permission.map(|wanted| &wanted.tool),
+            "arguments": permission.map(|wanted| &wanted.arguments),
+        });
+        let mut text = digest(&shown.to_string());
+        text.truncate(DIGEST_LENGTH);
+        Self {
+            address: origin.address,
+            agent: execution.agent_name.clone(),
+            execution: execution.execution,
+            digest: RequestDigest::new(text),
+            question,
+            position: origin.position,
+        }
+    }
+
+    /// Whether this is a permission request.
+    pub fn is_permission(&self) -> bool {
+        self.question.permission.is_some()
+    }
+
+    /// Compares two requests in the order in which they are listed.
+    pub fn compare_positions(&self, other: &Self) -> Ordering {
+        self.position.cmp(&other.position)
+    }
+}
+
+/// Returns the question of a permission request. It shows all arguments, or the number of bytes that are hidden.
+pub fn permission_question(tool: &str, arguments: &JsonMap) -> Question {
+    let text = visible(&Value::Object(arguments.clone()).to_string()).to_string();
+    let shown = match text.len() > SHOWN_ARGUMENTS {
+        false => text,
+        true => {
+            let shown = &text[..text.floor_char_boundary(SHOWN_ARGUMENTS)];
+            let hidden = text.len() - shown.len();
+            format!("{shown}… ({hidden} more bytes of the arguments are in the run's journal)")
+        }
+    };
+    let prompt = format!("may the tool `{}` be called with {shown}?", visible(tool));
+    Question {
+        permission: Some(Box::new(WantedPermission {
+            tool: tool.into(),
+            arguments: arguments.clone(),
+        })),
+        ..Question::new(prompt, Vec::new())
+    }
+}

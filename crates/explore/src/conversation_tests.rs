@@ -1,0 +1,235 @@
+//! Real conversations are walked through what the exploration has found, turn by turn: whoever runs, whatever fails and
+//! however it ends must be there, also in a state that was taken for another one.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::choices::Rows;
+use super::key::key;
+use super::oracle::World;
+use super::report::ExecutionResult;
+use super::step::{Next, Position};
+use super::{Budget, Exploration, explore};
+use ensemble_core::conversation::{CompletionReason, Event, Record};
+use ensemble_core::random_conversations::{drive, started};
+use ensemble_language::plan::Plan;
+use ensemble_language::random_ensembles::{conversation, listed_conversation, strict, unconnected_conversation};
+
+type Key = Box<[u8]>;
+
+/// Who ran in a turn, and whether the execution succeeded.
+type Turn = Vec<(Arc<str>, u32, bool)>;
+
+/// The steps between states and the ends that are possible from them.
+#[derive(Default)]
+struct Found {
+    turns: HashMap<(Key, Turn), HashSet<Key>>,
+    ends: HashSet<(Key, CompletionReason)>,
+}
+
+/// Everything that is possible, as the walk examines it: of the states with one key only the first. `None`: too much.
+fn everything(world: &World) -> Option<Found> {
+    const MOST_STATES: usize = 300;
+    const MOST_STEPS: usize = 6_000;
+    let mut found = Found::default();
+    let start = Position::start(world);
+    let first = key(world, &start.state, &start.remembered);
+    let (mut known, mut ahead) = (HashSet::from([first.clone()]), vec![(first, start)]);
+    let mut steps = 0;
+    while let Some((from, position)) = ahead.pop() {
+        let mut rows = Rows::new();
+        while let Some(choices) = rows.next() {
+            steps += 1;
+            if steps > MOST_STEPS || known.len() > MOST_STATES {
+                return None;
+            }
+            let (next, told) = position.step(world, &choices);
+            rows.gone(&choices);
+            let run = |ran: &super::ExploredExecution| {
+                (
+                    ran.agent.clone(),
+                    ran.execution,
+                    ran.result == ExecutionResult::Succeeded,
+                )
+            };
+            match next {
+                Next::Turn(next) => {
+                    let to = key(world, &next.state, &next.remembered);
+                    let turn = told.runs.iter().map(run).collect();
+                    found.turns.entry((from.clone(), turn)).or_default().insert(to.clone());
+                    if known.insert(to.clone()) {
+                        ahead.push((to, *next));
+                    }
+                }
+                Next::End(ended, _) => {
+                    found.ends.insert((from.clone(), ended.completion_reason));
+                }
+            }
+        }
+    }
+    Some(found)
+}
+
+/// The turns of a run, and its end.
+fn turns(records: &[Record]) -> (Vec<Turn>, CompletionReason) {
+    let (mut turns, mut open) = (Vec::new(), Turn::new());
+    for record in records {
+        match &record.event {
+            Event::TurnStarted(turn) => {
+                open = turn
+                    .starts
+                    .iter()
+                    .map(|start| (start.agent.clone(), start.execution, false))
+                    .collect();
+            }
+            Event::ExecutionFinished(finished) => {
+                let run = open.iter_mut().find(|run| run.0 == finished.agent);
+                run.expect("it was started").2 = finished.success();
+            }
+            Event::TurnFinished(_) => turns.push(std::mem::take(&mut open)),
+            Event::RunEnded(ended) => return (turns, ended.completion_reason),
+            _ => {}
+        }
+    }
+    panic!("the run ends");
+}
+
+fn is_possible(world: &World, found: &Found, turns: &[Turn], reason: CompletionReason) -> Result<(), String> {
+    let start = Position::start(world);
+    let mut at = HashSet::from([key(world, &start.state, &start.remembered)]);
+    for (number, turn) in turns.iter().enumerate() {
+        let next = at
+            .iter()
+            .filter_map(|from| found.turns.get(&(from.clone(), turn.clone())));
+        at = next.flatten().cloned().collect();
+        if at.is_empty() {
+            return Err(format!("turn {} of {turns:?} is called impossible", number + 1));
+        }
+    }
+    let ends = at.iter().any(|from| found.ends.contains(&(from.clone(), reason)));
+    ends.then_some(())
+        .ok_or_else(|| format!("{turns:?} cannot end with {reason}"))
+}
+
+/// What is said of the agents must hold in this run.
+fn claims_hold(plan: &Plan, found: &Exploration, turns: &[Turn]) -> Result<(), String> {
+    for (id, outlook) in plan.ids().zip(&found.agents) {
+        let runs = turns.iter().flatten().filter(|run| run.0 == *plan.name(id)).count();
+        if runs > outlook.most as usize {
+            return Err(format!(
+                "{} ran {runs} times, and {} is the most",
+                outlook.agent, outlook.most
+            ));
+        }
+        if runs == 0 && outlook.left_out.is_none() {
+            return Err(format!("{} always runs, and did not", outlook.agent));
+        }
+    }
+    Ok(())
+}
+
+/// What is said after giving up must hold in this run.
+fn bounds_hold(found: &Exploration, turns: &[Turn]) -> Result<(), String> {
+    let runs = || turns.iter().flatten();
+    for outlook in &found.agents {
+        let runs = runs().filter(|run| run.0 == outlook.agent).count() as u64;
+        if runs > outlook.bound {
+            return Err(format!(
+                "{} ran {runs} times, and its bound is {}",
+                outlook.agent, outlook.bound
+            ));
+        }
+    }
+    let (executions, turns) = (runs().count() as u64, turns.len() as u64);
+    let is_within = executions <= found.executions_bound && turns <= found.turns_bound;
+    is_within
+        .then_some(())
+        .ok_or_else(|| format!("{executions} executions in {turns} turns are more than the bounds"))
+}
+
+fn holds(plan: &Arc<Plan>, fate: &[u8]) -> Result<(), String> {
+    let world = World::new(plan.clone(), Budget::of_states(1));
+    let Some(everything) = everything(&world) else {
+        return Ok(());
+    };
+    let found = explore(plan, Budget::of_states(10_000));
+    assert!(found.coverage.is_complete(), "{:?}", found.coverage);
+    let stopped = explore(plan, Budget::of_states(1));
+    for other in 0..8_u8 {
+        let fate: Vec<u8> = fate
+            .iter()
+            .map(|fate| fate.rotate_left(u32::from(other)).wrapping_add(other))
+            .collect();
+        let (_, records) = drive(plan, &Arc::new(fate), u64::from(other), &[], started());
+        let (turns, reason) = turns(&records);
+        is_possible(&world, &everything, &turns, reason)?;
+        claims_hold(plan, &found, &turns)?;
+        bounds_hold(&stopped, &turns)?;
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_turn_of_a_conversation_with_lists_is_called_possible(
+        (plan, fate) in listed_conversation(),
+        knobs in any::<u8>(),
+    ) {
+        let held = holds(&Arc::new(strict(&plan, knobs)), &fate);
+        prop_assert_eq!(held, Ok(()));
+    }
+
+    #[test]
+    fn claims_about_parts_hold_in_conversations_of_the_whole((plan, fate) in unconnected_conversation()) {
+        let plan = Arc::new(plan);
+        let found = explore(&plan, Budget::of_states(5_000));
+        for other in 0..8_u8 {
+            let fate: Vec<u8> = fate.iter().map(|fate| fate.rotate_left(u32::from(other)).wrapping_add(other)).collect();
+            let (_, records) = drive(&plan, &Arc::new(fate), u64::from(other), &[], started());
+            let (turns, reason) = turns(&records);
+            prop_assert_eq!(bounds_hold(&found, &turns), Ok(()));
+            if found.coverage.is_complete() {
+                prop_assert_eq!(claims_hold(&plan, &found, &turns), Ok(()));
+                prop_assert!(turns.len() <= found.turns as usize);
+                prop_assert!(found.ends.iter().any(|end| end.reason == reason), "{}", reason);
+            }
+        }
+    }
+
+    #[test]
+    fn every_turn_of_a_conversation_is_called_possible((plan, fate) in conversation(), knobs in any::<u8>()) {
+        let held = holds(&Arc::new(strict(&plan, knobs)), &fate);
+        prop_assert_eq!(held, Ok(()));
+    }
+
+    #[test]
+    fn every_conversation_stays_inside_what_exploration_calls_possible(
+        (plan, fate) in conversation(),
+        knobs in any::<u8>(),
+    ) {
+        let (plan, fate) = (Arc::new(strict(&plan, knobs)), Arc::new(fate));
+        let found = explore(&plan, Budget::of_states(100));
+        if !found.coverage.is_complete() {
+            return Ok(());
+        }
+        for detours in 0..8 {
+            let fate: Vec<u8> = fate.iter().map(|fate| fate.rotate_left(detours)).collect();
+            let (state, _) = drive(&plan, &Arc::new(fate), 1, &[], started());
+            let ended = state.ended().expect("it ended");
+            let known = found.ends.iter().any(|end| end.reason == ended.completion_reason);
+            prop_assert!(known, "{} is not among {:?}", ended.completion_reason, found.ends);
+            prop_assert!(state.turn_count() <= found.turns, "{} turns", state.turn_count());
+            let total: u32 = plan.ids().map(|id| state.execution_count(id)).sum();
+            prop_assert!(total <= found.executions, "{total} executions");
+            for (id, outlook) in plan.ids().zip(&found.agents) {
+                let count = state.execution_count(id);
+                prop_assert!(count <= outlook.most, "{} ran {count} times", outlook.agent);
+                prop_assert!(count > 0 || outlook.left_out.is_some(), "{} was left out", outlook.agent);
+            }
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Enumerates all conversations that an ensemble can hold, without executing an agent.
+//!
+//! The resolver of real runs decides every step. For everything that it cannot know, all options are tried: the result
+//! of a condition that depends on outputs (`oracle`), whether an execution succeeds, which agent an execution requests,
+//! and whether a person answers (`step`). Conditions that only count turns and executions are evaluated. States with
+//! the same possible futures count as one state (`key`). Parts of the ensemble that do not influence each other
+//! (`parts`) are examined separately, and the results are put together (`apart`). Ensembles always have limits, so the
+//! walk ends.
+//!
+//! **Invariant:** if the walk was complete, nothing that a real run can do is reported as impossible. Everything that
+//! is reported as possible has an example path, in which the resolver itself decided every step.
+
+mod apart;
+#[cfg(test)]
+mod apart_tests;
+mod bound;
+mod choices;
+#[cfg(test)]
+mod conversation_tests;
+mod examples;
+mod goal;
+mod inside;
+mod key;
+mod oracle;
+mod parts;
+#[cfg(test)]
+mod path_tests;
+mod report;
+mod same;
+mod step;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use ensemble_core::conversation::{CompletionReason, NotRun};
+use ensemble_language::condition::Sources;
+use ensemble_language::ensemble::{Acp, AcpToolKind, Agent, AgentKind, Ensemble, Permission};
+use ensemble_language::plan::{Plan, PlannedResult};
+
+pub use examples::examples;
+pub use goal::Goal;
+pub use inside::{InnerResults, Inside};
+use oracle::World;
+pub use report::{Assumed, ExecutionResult, ExploredExecution, StepReport};
+pub use same::same_conversations;
+
+/// The limits of a walk, and what it assumes.
+#[derive(Debug, Clone, Copy)]
+pub struct Budget<'b> {
+    /// The number of states to examine. Each may cost [`STEPS_PER_STATE`] steps on average.
+    pub states: u64,
+    /// Whether nobody is there who could answer: a question without a `default` and without `responses` has no answer.
+    pub nobody_answers: bool,
+    /// What is known of the ensembles inside; without it, an agent that is an ensemble succeeds or fails.
+    pub inside: Option<&'b Inside>,
+}
+
+impl Budget<'_> {
+    /// This number of states, with somebody who may answer; nothing is known of ensembles inside.
+    pub fn of_states(states: u64) -> Self {
+        Self {
+            states,
+            nobody_answers: false,
+            inside: None,
+        }
+    }
+}
+
+/// The number of steps that a budget allows for each of its states.
+pub const STEPS_PER_STATE: u64 = 16;
+
+/// The highest number of steps tried from one state: first those with the fewest false conditions, failures and
+/// requests.
+pub const STEPS_FROM_ONE_STATE: u64 = 4096;
+
+/// The result of a walk. If the walk was not complete, the highest numbers are those of the conversations that were
+/// examined: they say what can happen, and not what cannot.
+#[derive(Debug)]
+pub struct Exploration {
+    /// The part of the conversations that was examined.
+    pub coverage: Coverage,
+    /// The highest number of turns of a conversation.
+    pub turns: u32,
+    /// The highest number of executions of a conversation.
+    pub executions: u32,
+    /// No conversation has more turns, also if the walk was not complete.
+    pub turns_bound: u64,
+    /// No conversation has more executions, also if the walk was not complete.
+    pub executions_bound: u64,
+    /// All agents, in declaration order.
+    pub agents: Vec<AgentSummary>,
+    /// The possible ends of conversations, each with a shortest path to it; `completed` first, the most serious last.
+    pub ends: Vec<End>,
+    /// Further possible outcomes, which the walk does not examine.
+    pub besides: Vec<UnexploredOutcome>,
+    /// The executions, starts over dependencies and results of conditions that conversations can reach.
+    pub reached: BTreeSet<Goal>,
+    /// Whether an agent may request other agents. The walk tries at most one request for each execution.
+    pub requests: bool,
+}
+
+/// The part of the conversations that was examined.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Coverage {
+    /// The number of different states.
+    pub states: u64,
+    /// The number of steps between states.
+    pub steps: u64,
+    /// The number of independent parts of the ensemble that were examined separately; 1: the whole at once.
+    pub parts: u32,
+    /// The limit that ended the walk.
+    pub stopped_by: Option<Stopped>,
+    /// If a limit ended the walk: it examined all conversations with fewer executions than this number.
+    pub complete_below: Option<u32>,
+    /// The number of states with more steps than are tried from one state.
+    pub cut: u64,
+}
+
+/// A limit that ends a walk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stopped {
+    /// The number of states, or of the steps that it allows.
+    States,
+    /// The time.
+    Time,
+}
+
+/// The possible executions of an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentSummary {
+    /// The agent.
+    pub agent: Arc<str>,
+    /// The highest number of its executions in a conversation that was examined.
+    pub most: u32,
+    /// It has no more executions in any conversation, also if the walk was not complete; 0: it never runs.
+    pub bound: u64,
+    /// Its `max_turns`.
+    pub limit: u32,
+    /// A conversation can end without an execution of the agent; the value is the first reason that was found.
+    pub left_out: Option<String>,
+}
+
+/// A possible end of a conversation.
+#[derive(Debug)]
+pub struct End {
+    /// The outcome.
+    pub reason: CompletionReason,
+    /// Details of the outcome, as text.
+    pub detail: Option<String>,
+    /// The agents that never ran.
+    pub not_run: Vec<NotRun>,
+    /// Whether the last execution of an agent failed.
+    pub after_failure: bool,
+    /// The number of turns that finish on the path.
+    pub turns: u32,
+    /// The path. Its last element has no executions if the evaluation of a condition ends the conversation.
+    pub path: Vec<StepReport>,
+}
+
+/// A possible outcome that the walk does not examine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnexploredOutcome {
+    /// The outcome.
+    pub reason: CompletionReason,
+    /// When it occurs.
+    pub when: String,
+}
+
+impl Coverage {
+    /// Whether all conversations were examined.
+    pub fn is_complete(&self) -> bool {
+        self.stopped_by.is_none() && self.cut == 0
+    }
+}
+
+/// Enumerates the conversations of a plan.
+pub fn explore(plan: &Arc<Plan>, budget: Budget<'_>) -> Exploration {
+    explore_while(plan, budget, &|| true)
+}
+
+/// Enumerates the conversations of a plan as long as there is time, which is asked before every step.
+pub fn explore_while(plan: &Arc<Plan>, budget: Budget<'_>, has_time: &dyn Fn() -> bool) -> Exploration {
+    let world = World::new(plan.clone(), budget);
+    let besides = besides(plan, &world, budget);
+    let parts = parts::of(&world);
+    let apart = parts.and_then(|parts| apart::explore(&world, &parts, budget, has_time, &besides));
+    let mut found = apart.unwrap_or_else(|| in_one(&world, budget, has_time, besides));
+    bound::add(plan, &mut found);
+    found
+}
+
+/// Explores the ensemble as a whole, also if it has independent parts.
+fn in_one(
+    world: &World,
+    budget: Budget<'_>,
+    has_time: &dyn Fn() -> bool,
+    besides: Vec<UnexploredOutcome>,
+) -> Exploration {
+    let mut walk = walk::Walk::new(world, budget, has_time);
+    walk.go();
+    walk.found(besides)
+}
+
+fn besides(plan: &Plan, world: &World, budget: Budget<'_>) -> Vec<UnexploredOutcome> {
+    let mut besides = Vec::new();
+    let mut add = |reason, when: String| besides.push(UnexploredOutcome { reason, when });
+    if world.claims().any(|reads: Sources| !reads.are_counts()) {
+        add(
+            CompletionReason::ConditionFailed,
+            "a condition has no answer, as when it orders a text and a number".to_owned(),
+        );
+    }
+    if matches!(plan.result(), Some(PlannedResult::Map(_))) {
+        add(
+            CompletionReason::ConditionFailed,
+            "an expression of `result` has no answer".to_owned(),
+        );
+    }
+    add(CompletionReason::Cancelled, "the run is cancelled".to_owned());
+    let seconds = plan.ensemble().limits.timeout.as_secs();
+    add(
+        CompletionReason::Timeout,
+        format!("it takes longer than {seconds} seconds"),
+    );
+    let agents = plan.ensemble().agents.iter();
+    let names = |wanted: &dyn Fn(&Agent) -> bool| {
+        let names = agents.clone().filter(|agent| wanted(agent)).map(|agent| &*agent.name);
+        names.collect::<Vec<_>>().join(", ")
+    };
+    let is_unknown = |agent: &Agent| {
+        let inner = budget.inside.and_then(|inside| inside.get(&agent.name));
+        matches!(agent.kind, AgentKind::Ensemble { .. }) && inner.is_none_or(|inner| !inner.waits && !inner.is_whole)
+    };
+    let asks = |agent: &Agent| asks_for_permission(plan.ensemble(), agent);
+    let whens = [
+        (names(&is_unknown), "a person is asked inside"),
+        (names(&asks), "a permission is not given to"),
+    ];
+    for (names, when) in whens.into_iter().filter(|(names, _)| !names.is_empty()) {
+        add(CompletionReason::WaitingForInput, format!("{when} {names}"));
+    }
+    besides
+}
+
+/// Whether a call of a tool by the agent can wait for a person who permits it.
+fn asks_for_permission(ensemble: &Ensemble, agent: &Agent) -> bool {
+    let asks = |acp: &Acp| {
+        AcpToolKind::ALL
+            .iter()
+            .any(|(_, kind)| acp.permission(*kind) == Permission::Ask)
+    };
+    let is_asking_acp = matches!(&agent.kind, AgentKind::Llm(llm) if llm.acp().is_some_and(|acp| asks(acp)));
+    is_asking_acp
+        || agent.kind.tools().iter().any(|used| {
+            let tool = ensemble.tool(&used.tool);
+            tool.is_some_and(|tool| tool.permission == Permission::Ask)
+        })
+}

@@ -1,0 +1,77 @@
+//! For every reported path, the resolver itself reaches the reported end when it evaluates the conditions.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{Budget, ExecutionResult, StepReport, explore};
+use ensemble_core::conversation::CompletionReason;
+use ensemble_core::random_conversations::Driver;
+use ensemble_core::resolver::{Decision, decide};
+use ensemble_language::data::Context;
+use ensemble_language::plan::Plan;
+use ensemble_language::random_ensembles::{conversation, strict};
+
+/// Drives the way with real outputs: `n` is what the next condition that asks for it is to find.
+fn drive(plan: &Arc<Plan>, path: &[StepReport]) -> (CompletionReason, Vec<Arc<str>>) {
+    let wanted = |from: usize| -> Option<Value> {
+        let said = path[from..].iter().flat_map(|told| &told.assumed).next()?;
+        Some(json!(if said.answer { 2 } else { 0 }))
+    };
+    let context = wanted(0).map(|n| ("n".into(), Arc::new(n)));
+    let mut driver = Driver::with(plan, context.into_iter().collect::<Context>());
+    for (at, told) in path.iter().enumerate().filter(|(_, told)| !told.runs.is_empty()) {
+        let Decision::StartTurn(turn) = decide(plan, driver.state()) else {
+            panic!("turn {} starts", told.turn);
+        };
+        let starts: Vec<_> = turn
+            .starts
+            .iter()
+            .map(|start| (start.agent.clone(), start.execution))
+            .collect();
+        let expected: Vec<_> = told.runs.iter().map(|ran| (ran.agent.clone(), ran.execution)).collect();
+        assert_eq!(starts, expected, "turn {} of {path:#?}", told.turn);
+        let output = |ran: &super::ExploredExecution| {
+            let mut output = json!({});
+            if let Some(n) = wanted(at + 1) {
+                output["n"] = n;
+            }
+            if let Some(target) = &ran.requests {
+                output["agent_requests"] = json!([{"target_agent": target}]);
+            }
+            (ran.result == ExecutionResult::Succeeded).then_some(output)
+        };
+        let outputs: Vec<Option<Value>> = told.runs.iter().map(output).collect();
+        driver.perform(&turn, &outputs);
+        match decide(plan, driver.state()) {
+            Decision::FinishTurn(finished) => driver.finish_turn(finished),
+            other => panic!("turn {} is complete: {other:?}", told.turn),
+        }
+    }
+    match decide(plan, driver.state()) {
+        Decision::End(ended) => {
+            let never = ended.not_run.into_iter().map(|one| one.agent);
+            (ended.completion_reason, never.collect())
+        }
+        other => panic!("{path:#?} goes on: {other:?}"),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_way_that_is_told_can_be_gone((plan, _) in conversation(), knobs in any::<u8>()) {
+        let plan = Arc::new(strict(&plan, knobs));
+        let found = explore(&plan, Budget::of_states(60));
+        for end in &found.ends {
+            let (reason, never) = drive(&plan, &end.path);
+            prop_assert_eq!(reason, end.reason, "{:#?}", end);
+            let told: Vec<Arc<str>> = end.not_run.iter().map(|one| one.agent.clone()).collect();
+            prop_assert_eq!(never, told, "{:#?}", end);
+            let turns = end.path.iter().filter(|told| !told.runs.is_empty()).count();
+            prop_assert_eq!(turns, end.turns as usize);
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! One step: the resolver decides, and the turn that it starts is performed with chosen results.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use serde_json::{Value, json};
+
+use super::choices::Choices;
+use super::goal::Goal;
+use super::oracle::{Oracle, Remembered, World};
+use super::report::{ExecutionResult, ExploredExecution, StepReport};
+use ensemble_core::conversation::{
+    AGENT_REQUESTS, ConversationState, Event, ExecutionEnd, ExecutionFinished, InputRequested, Record, RunEnded,
+    RunStarted, Start, TurnStarted,
+};
+use ensemble_core::request::{RequestAddress, RequestDigest, RequestOrigin};
+use ensemble_core::resolver::{Decision, decide_by};
+use ensemble_language::data::{Context, Failure, FailureKind, Question, Usage};
+use ensemble_language::ensemble::{Agent, AgentKind, Responses};
+use ensemble_language::plan::{AgentId, Plan};
+
+/// The state between two turns.
+#[derive(Debug, Clone)]
+pub(super) struct Position {
+    /// The state of the conversation.
+    pub state: ConversationState,
+    /// The results of conditions that are still valid.
+    pub remembered: Remembered,
+}
+
+/// The result of a step.
+pub(super) enum Next {
+    /// The state after the turn.
+    Turn(Box<Position>),
+    /// The end of the conversation: between two turns, or within a turn with this state.
+    End(Box<RunEnded>, Option<Box<ConversationState>>),
+}
+
+impl Position {
+    /// The state at the beginning of a conversation.
+    pub(super) fn start(world: &World) -> Self {
+        let mut state = ConversationState::new(world.plan.clone());
+        apply(
+            &mut state,
+            Event::RunStarted(Box::new(RunStarted {
+                format: 1,
+                run_id: "".into(),
+                ensemble: world.plan.ensemble().name.clone(),
+                ensemble_file: String::new(),
+                ensemble_digest: String::new(),
+                project_root: String::new(),
+                input: "".into(),
+                context: Context::default(),
+                inputs: Context::default(),
+                models: Vec::new(),
+                simulated: Vec::new(),
+                stubs: Default::default(),
+                responders: Default::default(),
+                definitions: None,
+                forked_from: None,
+            caller: RequestOrigin::default(),
+                trace: None,
+                program: String::new(),
+            })),
+        );
+        Self {
+            state,
+            remembered: Remembered::new(),
+        }
+    }
+
+    /// Performs one step from this state, with these choices.
+    pub(super) fn step(&self, world: &World, choices: &Choices) -> (Next, StepReport) {
+        let plan = &world.plan;
+        let oracle = Oracle::new(world, &self.remembered, choices);
+        let decision = decide_by(plan, &self.state, &oracle);
+        let (mut remembered, assumed, sides) = oracle.finish();
+        choices.note_reached(sides);
+        let mut told = StepReport {
+            turn: self.state.turn_count() + 1,
+            assumed,
+            runs: Vec::new(),
+        };
+        let turn = match decision {
+            Decision::StartTurn(turn) => turn,
+            Decision::End(ended) => return (Next::End(Box::new(ended), None), told),
+            Decision::Perform | Decision::FinishTurn(_) => unreachable!("no turn is open between two turns"),
+        };
+        choices.note_reached(started(plan, &turn));
+        let mut state = self.state.clone();
+        told.runs = perform_turn(world, &mut state, turn, choices);
+        let next = match decide_by(plan, &state, &Oracle::new(world, &remembered, choices)) {
+            Decision::FinishTurn(finished) => {
+                apply(&mut state, Event::TurnFinished(finished));
+                remembered
+                    .retain(|claim, _| world.still_holds(*claim, &self.state, &state) && world.is_open(*claim, &state));
+                Next::Turn(Box::new(Position { state, remembered }))
+            }
+            Decision::End(ended) => Next::End(Box::new(ended), Some(Box::new(state))),
+            Decision::Perform | Decision::StartTurn(_) => unreachable!("every execution of the open turn has ended"),
+        };
+        (next, told)
+    }
+}
+
+/// The agents that the turn starts, and the dependencies that start them.
+fn started(plan: &Plan, turn: &TurnStarted) -> Vec<Goal> {
+    let mut goals = Vec::new();
+    for start in &turn.starts {
+        let Some(id) = plan.id(&start.agent) else { continue };
+        goals.push(Goal::Execution(id));
+        goals.extend(start.counts.iter().map(|position| Goal::Start(id, *position)));
+    }
+    goals
+}
+
+/// Performs every execution of the turn with a chosen result.
+fn perform_turn(
+    world: &World,
+    state: &mut ConversationState,
+    turn: TurnStarted,
+    choices: &Choices,
+) -> Vec<ExploredExecution> {
+    let plan = &world.plan;
+    let starts = turn.starts.clone();
+    let number = turn.turn;
+    apply(state, Event::TurnStarted(turn));
+    let running: Vec<AgentId> = starts.iter().filter_map(|start| plan.id(&start.agent)).collect();
+    let mut budget = plan.ensemble().limits.max_total_tokens;
+    let mut runs = Vec::with_capacity(starts.len());
+    for (start, id) in starts.iter().zip(&running) {
+        let agent = plan.agent(*id);
+        let result = choices.result(&start.agent, world.results(*id));
+        let mut ran = ExploredExecution {
+            agent: start.agent.clone(),
+            execution: start.execution,
+            result,
+            requests: None,
+            spends_budget: false,
+        };
+        if result == ExecutionResult::Succeeded && may_request(agent) {
+            ran.requests = requested(plan, state, &running, choices);
+        }
+        if result != ExecutionResult::Unanswered && budget.is_some() && costs_tokens(agent) {
+            ran.spends_budget = choices.choose(2) == 1;
+        }
+        let tokens = if ran.spends_budget { budget.take() } else { None };
+        apply(state, result_event(number, start, &ran, tokens));
+        runs.push(ran);
+    }
+    runs
+}
+
+/// Chooses no request, or a request for one of the agents that may run again.
+fn requested(plan: &Plan, state: &ConversationState, running: &[AgentId], choices: &Choices) -> Option<Arc<str>> {
+    let may_run_again = |id: &AgentId| {
+        let runs_now = u32::from(running.contains(id));
+        state.agent(*id).executions() + runs_now < plan.agent(*id).conversation.max_turns.get()
+    };
+    let targets: Vec<AgentId> = plan.ids().filter(may_run_again).collect();
+    match choices.choose(targets.len() + 1) {
+        0 => None,
+        option => targets.get(option - 1).map(|id| plan.name(*id).clone()),
+    }
+}
+
+fn result_event(turn: u32, start: &Start, ran: &ExploredExecution, tokens: Option<u64>) -> Event {
+    if ran.result == ExecutionResult::Unanswered {
+        return Event::InputRequested(InputRequested {
+            turn,
+            agent: start.agent.clone(),
+            execution: start.execution,
+            question: Question::new("", Vec::new()),
+            address: RequestAddress::default(),
+            digest: RequestDigest::default(),
+            inner_execution: None,
+        });
+    }
+    let output = match &ran.requests {
+        Some(target) => json!({AGENT_REQUESTS: [{"target_agent": target}]}),
+        None => Value::Object(serde_json::Map::new()),
+    };
+    Event::ExecutionFinished(ExecutionFinished {
+        turn,
+        agent: start.agent.clone(),
+        execution: start.execution,
+        attempt: 1,
+        end: match ran.result {
+            ExecutionResult::Failed => ExecutionEnd::Failed(Failure::new(FailureKind::Reported, "as assumed")),
+            _ => ExecutionEnd::Succeeded(Arc::new(output)),
+        },
+        execution_time: 0.0,
+        usage: tokens.map(|tokens| Usage {
+            input_tokens: tokens,
+            ..Usage::default()
+        }),
+        stderr: String::new(),
+        warnings: Vec::new(),
+        exchange: Vec::new(),
+        reused: false,
+        sandboxes: Box::default(),
+        answer: None,
+    })
+}
+
+/// Whether an output of the agent can request other agents. Parts cannot.
+pub(super) fn may_request(agent: &Agent) -> bool {
+    agent.conversation.triggers_conversation && agent.for_each.is_none()
+}
+
+fn costs_tokens(agent: &Agent) -> bool {
+    match &agent.kind {
+        AgentKind::Llm(_) | AgentKind::Ensemble { .. } => true,
+        AgentKind::Input(input) => matches!(input.responses, Some(Responses::Profile(_))),
+        AgentKind::Script { .. } | AgentKind::Tool { .. } => false,
+    }
+}
+
+fn apply(state: &mut ConversationState, event: Event) {
+    let seq = state.next_seq();
+    let at = DateTime::<Utc>::UNIX_EPOCH;
+    state.apply(&Record { seq, at, event });
+}

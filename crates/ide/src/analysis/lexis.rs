@@ -1,0 +1,179 @@
+//! The words of conditions, templates and Rhai scripts, with their places.
+//!
+//! It is enough to find names. What a text means is decided by the language itself.
+
+use ensemble_language::source::Span;
+use ensemble_language::template::tags;
+
+/// The kinds of words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A name or a keyword.
+    Name,
+    /// A string; its span is that of the text between the quotes.
+    Text,
+    /// Anything else, such as `.` and `?.`.
+    Symbol,
+}
+
+/// A word and its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Word<'a> {
+    pub(super) kind: Kind,
+    pub(super) text: &'a str,
+    pub(super) span: Span,
+}
+
+/// The words of a condition or an expression.
+pub(super) fn of_condition(text: &str) -> Vec<Word<'_>> {
+    let mut words = Vec::new();
+    read(text, 0, text.len(), Dialect::Plain, &mut words);
+    words
+}
+
+/// The words inside of the tags of a template.
+pub(super) fn of_template(text: &str) -> Vec<Word<'_>> {
+    let mut words = Vec::new();
+    for tag in tags(text) {
+        read(text, tag.inside.start, tag.inside.end, Dialect::Plain, &mut words);
+    }
+    words
+}
+
+/// The words of a Rhai script, without comments.
+pub(super) fn of_rhai(text: &str) -> Vec<Word<'_>> {
+    let mut words = Vec::new();
+    read(text, 0, text.len(), Dialect::Rhai, &mut words);
+    words
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Dialect {
+    Plain,
+    Rhai,
+}
+
+fn read<'a>(text: &'a str, start: usize, end: usize, dialect: Dialect, words: &mut Vec<Word<'a>>) {
+    let mut at = start;
+    while let Some(c) = text[at..end].chars().next() {
+        let rest = &text[at..end];
+        let (kind, from, to, next) = match c {
+            _ if c.is_whitespace() => {
+                at += c.len_utf8();
+                continue;
+            }
+            _ if dialect == Dialect::Rhai && (rest.starts_with("//") || rest.starts_with("/*")) => {
+                at += comment(rest);
+                continue;
+            }
+            '\'' | '"' => string(rest, c, at),
+            '`' if dialect == Dialect::Rhai => string(rest, c, at),
+            _ if c == '_' || c.is_alphanumeric() => {
+                let length = rest.find(|c: char| c != '_' && !c.is_alphanumeric());
+                let next = at + length.unwrap_or(rest.len());
+                (Kind::Name, at, next, next)
+            }
+            _ => {
+                let pair = ["?.", "?[", "=="].iter().find(|pair| rest.starts_with(**pair));
+                let next = at + pair.map_or(c.len_utf8(), |pair| pair.len());
+                (Kind::Symbol, at, next, next)
+            }
+        };
+        words.push(Word {
+            kind,
+            text: &text[from..to],
+            span: Span::new(from, to),
+        });
+        at = next;
+    }
+}
+
+/// The length of a comment; those of several lines may contain others.
+fn comment(rest: &str) -> usize {
+    if rest.starts_with("//") {
+        return rest.find('\n').unwrap_or(rest.len());
+    }
+    let mut depth = 0usize;
+    let mut at = 0;
+    while let Some(c) = rest[at..].chars().next() {
+        if rest[at..].starts_with("/*") {
+            (depth, at) = (depth + 1, at + 2);
+        } else if rest[at..].starts_with("*/") {
+            (depth, at) = (depth - 1, at + 2);
+            if depth == 0 {
+                return at;
+            }
+        } else {
+            at += c.len_utf8();
+        }
+    }
+    rest.len()
+}
+
+/// The kind, the text between the quotes and the end of a string at the start of `rest`, which is at `at`.
+fn string(rest: &str, quote: char, at: usize) -> (Kind, usize, usize, usize) {
+    let mut chars = rest.char_indices().skip(1);
+    while let Some((found, c)) = chars.next() {
+        match c {
+            '\\' => drop(chars.next()),
+            _ if c == quote => return (Kind::Text, at + 1, at + found, at + found + 1),
+            _ => {}
+        }
+    }
+    (Kind::Text, at + 1, at + rest.len(), at + rest.len())
+}
+
+/// A value that is read by name, such as `outputs.writer` and `dependencies["writer"]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Read<'a> {
+    /// The variable.
+    pub(super) base: Word<'a>,
+    /// The first key.
+    pub(super) key: Option<Key<'a>>,
+}
+
+/// A literal key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Key<'a> {
+    pub(super) word: Word<'a>,
+    /// For `.key`: where the dot begins.
+    pub(super) dot: Option<usize>,
+}
+
+/// All reads of variables, in the order of the text.
+pub(super) fn reads<'a>(words: &[Word<'a>]) -> Vec<Read<'a>> {
+    let is = |at: usize, texts: &[&str]| {
+        let word = words.get(at);
+        word.is_some_and(|word| word.kind == Kind::Symbol && texts.contains(&word.text))
+    };
+    let of_kind = |at: usize, kind: Kind| words.get(at).copied().filter(|word| word.kind == kind);
+    let mut reads = Vec::new();
+    for (at, base) in words.iter().enumerate() {
+        let is_member = at > 0 && is(at - 1, &[".", "?."]);
+        if base.kind != Kind::Name || is_member || base.text.starts_with(|c: char| c.is_ascii_digit()) {
+            continue;
+        }
+        let asked = at >= 2 && of_kind(at - 1, Kind::Name).is_some_and(|word| word.text == "in");
+        let key = if is(at + 1, &["[", "?["]) {
+            of_kind(at + 2, Kind::Text)
+                .filter(|_| is(at + 3, &["]"]))
+                .map(|word| Key { word, dot: None })
+        } else if is(at + 1, &[".", "?."]) {
+            of_kind(at + 2, Kind::Name).and_then(|word| match is(at + 3, &["("]) {
+                true => of_kind(at + 4, Kind::Text)
+                    .filter(|_| matches!(word.text, "get" | "contains"))
+                    .map(|word| Key { word, dot: None }),
+                false => Some(Key {
+                    word,
+                    dot: Some(words[at + 1].span.start),
+                }),
+            })
+        } else if asked {
+            of_kind(at - 2, Kind::Text).map(|word| Key { word, dot: None })
+        } else {
+            None
+        };
+        reads.push(Read { base: *base, key });
+    }
+    reads
+}

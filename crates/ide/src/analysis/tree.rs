@@ -1,0 +1,203 @@
+//! The tree of a text that need not be right, and what stands at an offset.
+
+use std::sync::Arc;
+
+use ensemble_language::loader::document::{Content, Node};
+use ensemble_language::loader::{self, Document};
+use ensemble_language::source::{Route, Source, Span, Step};
+use ensemble_language::vocabulary::CHOOSERS;
+
+use super::tested;
+
+/// The lines that are left out, one after the other, until the others are YAML.
+const MOST_REPAIRS: usize = 4;
+
+/// The tree of a text. Lines that are not YAML are read as if they were blank, except the line of `kept`; so every place
+/// in the tree is a place in the text.
+pub(super) fn outline(text: &str, kept: Option<usize>) -> Option<Document> {
+    let mut text: Arc<str> = text.into();
+    for _ in 0..=MOST_REPAIRS {
+        let source = Source::new("", text.clone());
+        let findings = match loader::outline(&source) {
+            Ok(document) => return Some(document),
+            Err(findings) => findings,
+        };
+        let line = line_around(&text, findings.first()?.span.start);
+        let is_kept = kept.is_some_and(|kept| line.start <= kept && kept <= line.end);
+        if is_kept || text[line.start..line.end].trim().is_empty() {
+            return None;
+        }
+        let blank = " ".repeat(line.end - line.start);
+        text = [&text[..line.start], &blank, &text[line.end..]].concat().into();
+    }
+    None
+}
+
+/// The bytes of the line at an offset, without its end.
+pub(super) fn line_around(text: &str, offset: usize) -> Span {
+    let offset = text.floor_char_boundary(offset);
+    let start = text[..offset].rfind(['\n', '\r']).map_or(0, |at| at + 1);
+    let end = text[offset..].find(['\n', '\r']).map_or(text.len(), |at| offset + at);
+    Span::new(start, end)
+}
+
+/// What stands at an offset.
+#[derive(Debug, Clone)]
+pub(super) struct Spot<'d> {
+    /// The node.
+    pub(super) route: Route,
+    /// The bytes of the key or the value.
+    pub(super) span: Span,
+    /// Whether it is the key of the node.
+    pub(super) is_key: bool,
+    pub(super) node: &'d Node,
+}
+
+/// The innermost key or scalar at an offset.
+pub(super) fn spot(document: &Document, offset: usize) -> Option<Spot<'_>> {
+    let holds = |span: Span| span.start <= offset && offset <= span.end;
+    let mut node = document.root();
+    let mut route = Route::root();
+    loop {
+        match &node.content {
+            Content::Scalar(_) if holds(node.span) => {
+                return Some(Spot {
+                    route,
+                    span: node.span,
+                    is_key: false,
+                    node,
+                });
+            }
+            Content::Scalar(_) => return None,
+            Content::Sequence(items) => {
+                let at = items.iter().rposition(|item| item.span.start <= offset)?;
+                (node, route) = (&items[at], route.index(at));
+            }
+            Content::Mapping(entries) => {
+                if let Some(entry) = entries.iter().find(|entry| holds(entry.key_span)) {
+                    return Some(Spot {
+                        route: route.key(entry.key.clone()),
+                        span: entry.key_span,
+                        is_key: true,
+                        node: &entry.value,
+                    });
+                }
+                // Merged and shared values stand elsewhere.
+                let before = entries
+                    .iter()
+                    .filter(|entry| entry.value.span.start <= offset && entry.key_span.end <= offset);
+                let entry = before.max_by_key(|entry| entry.key_span.start)?;
+                (node, route) = (&entry.value, route.key(entry.key.clone()));
+            }
+        }
+    }
+}
+
+/// The offset inside of the scalar's text at an offset of the source.
+pub(super) fn inside(document: &Document, spot: &Spot<'_>, offset: usize) -> Option<usize> {
+    let text = spot.node.text()?;
+    let starts: Vec<usize> = text.char_indices().map(|(at, _)| at).chain([text.len()]).collect();
+    let place = |at: usize| document.resolve(&spot.route.clone().text(Span::new(at, at))).start;
+    let after = starts.partition_point(|at| place(*at) <= offset);
+    after.checked_sub(1).map(|at| starts[at])
+}
+
+/// An agent in a tree.
+#[derive(Debug, Clone)]
+pub(super) struct Agent<'d> {
+    pub(super) name: &'d str,
+    pub(super) name_span: Span,
+    pub(super) node: &'d Arc<Node>,
+}
+
+/// The items of `agents`.
+pub(super) fn agent_nodes(document: &Document) -> &[Arc<Node>] {
+    let agents = document.root().get("agents");
+    agents.and_then(Node::items).unwrap_or_default()
+}
+
+/// The agents with a name, in the order of the text.
+pub(super) fn agents<'d>(document: &'d Document) -> Vec<Agent<'d>> {
+    let agent = |node: &'d Arc<Node>| {
+        let name = node.get("name")?;
+        Some(Agent {
+            name: name.text()?,
+            name_span: name.span,
+            node,
+        })
+    };
+    agent_nodes(document).iter().filter_map(agent).collect()
+}
+
+/// The names of the tools, in the order of the text.
+pub(super) fn tools(document: &Document) -> Vec<&str> {
+    match document.root().get("tools").map(|node: &Node| &node.content) {
+        Some(Content::Mapping(entries)) => entries.iter().map(|entry| &*entry.key).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The key that says what an agent runs.
+pub(super) fn kind(agent: &Node) -> Option<&'static str> {
+    let mut keys = CHOOSERS.into_iter().map(|(key, _)| key);
+    keys.find(|key| agent.get(key).is_some())
+}
+
+/// The names of the agents on which an agent depends.
+pub(super) fn dependencies(agent: &Node) -> Vec<&str> {
+    let list = |key: &str| agent.get(key).and_then(Node::items).unwrap_or_default();
+    let short = list("depends_on").iter().filter_map(|item| item.text());
+    let long = list("dependencies").iter();
+    let long = long.filter_map(|item| item.text().or_else(|| item.get("agent_name")?.text()));
+    short.chain(long).map(|name| &**name).collect()
+}
+
+/// The number of the agent in which a route ends.
+pub(super) fn agent_of(route: &Route) -> Option<usize> {
+    match route.0.as_slice() {
+        [Step::Key(key), Step::Index(at), ..] if &**key == "agents" => Some(*at),
+        _ => None,
+    }
+}
+
+/// The keys of a route, with `*` for items: `agents.*.dependencies.*.condition`.
+pub(super) fn pattern(route: &Route) -> String {
+    let words = route.0.iter().map(|step| match step {
+        Step::Key(key) => key.to_string(),
+        Step::Index(_) => "*".to_owned(),
+    });
+    words.collect::<Vec<_>>().join(".")
+}
+
+/// Whether the keys of the map at a route are names of agents.
+pub(super) fn keys_name_agents(route: &Route) -> bool {
+    let pattern = pattern(route);
+    pattern == "conversation_limits.max_agent_executions" || tested::holds_agents(&pattern)
+}
+
+/// The languages of the texts in an ensemble.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Code {
+    /// A condition or an expression.
+    Condition,
+    /// A template.
+    Template,
+}
+
+/// The language of the text at a route.
+pub(super) fn code_at(route: &Route) -> Option<Code> {
+    let pattern = pattern(route);
+    let rest = pattern
+        .strip_prefix("agents.*.")
+        .or_else(|| pattern.strip_prefix("defaults."));
+    if pattern.starts_with("result.") || tested::is_condition(&pattern) {
+        return Some(Code::Condition);
+    }
+    match rest? {
+        "dependencies.*.condition" | "for_each.in" | "for_each.key" => Some(Code::Condition),
+        rest if rest.starts_with("for_each.combine.") => Some(Code::Condition),
+        "prompt" | "system_prompt" | "input.prompt" | "attachments.*" => Some(Code::Template),
+        rest if rest.starts_with("inputs.") => Some(Code::Template),
+        _ => None,
+    }
+}

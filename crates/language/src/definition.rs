@@ -1,0 +1,221 @@
+//! The definition of an agent: the digests of everything that determines the result of an execution.
+//!
+//! **Invariant:** a recorded result is reused only for an agent whose definition is the same.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::data::digest;
+
+/// The definitions of agents as far as the text of their ensemble does not contain them, by agent.
+pub type ExternalDefinitions = BTreeMap<Arc<str>, Definition>;
+
+/// The parts of which the result of an agent depends, each with its digest.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Definition(BTreeMap<Part, Arc<str>>);
+
+/// A part of a definition.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct Part {
+    /// The kind of part.
+    pub kind: PartKind,
+    /// The name: a key of the agent, a name in the ensemble, or a file.
+    pub name: Arc<str>,
+}
+
+/// The kinds of part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PartKind {
+    /// A key of the agent itself.
+    Key,
+    /// A model profile, with its fallbacks.
+    Profile,
+    /// A tool.
+    Tool,
+    /// An agent that performs a tool.
+    Agent,
+    /// A script or another program in a file.
+    Script,
+    /// A file that is sent to a model.
+    Attachment,
+    /// The file of a nested ensemble.
+    Ensemble,
+    /// A text that replaces results of an agent.
+    Stub,
+    /// A model that answers questions of an agent.
+    Responder,
+}
+
+/// A difference between two definitions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Difference {
+    /// The part has another digest, or only one definition has the part.
+    Changed(Part),
+    /// The digest of the part was not recorded.
+    Unknown(Part),
+}
+
+impl PartKind {
+    const ALL: [Self; 9] = [
+        Self::Key,
+        Self::Profile,
+        Self::Tool,
+        Self::Agent,
+        Self::Script,
+        Self::Attachment,
+        Self::Ensemble,
+        Self::Stub,
+        Self::Responder,
+    ];
+
+    /// The word for the kind.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Key => "key",
+            Self::Profile => "model profile",
+            Self::Tool => "tool",
+            Self::Agent => "agent",
+            Self::Script => "script",
+            Self::Attachment => "attachment",
+            Self::Ensemble => "ensemble",
+            Self::Stub => "stub",
+            Self::Responder => "responder",
+        }
+    }
+}
+
+impl Part {
+    /// Returns the part of this kind and name.
+    pub fn new(kind: PartKind, name: impl Into<Arc<str>>) -> Self {
+        let name = name.into();
+        Self { kind, name }
+    }
+}
+
+/// ``tool `charge` ``.
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} `{}`", self.kind.word(), self.name)
+    }
+}
+
+impl From<Part> for String {
+    fn from(part: Part) -> Self {
+        format!("{}: {}", part.kind.word(), part.name)
+    }
+}
+
+impl TryFrom<String> for Part {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let unknown = || format!("`{text}` names no part of a definition");
+        let (word, name) = text.split_once(": ").ok_or_else(unknown)?;
+        let kind = PartKind::ALL.into_iter().find(|kind| kind.word() == word);
+        Ok(Self::new(kind.ok_or_else(unknown)?, name))
+    }
+}
+
+impl Difference {
+    /// Returns the part that differs.
+    pub fn part(&self) -> &Part {
+        match self {
+            Self::Changed(part) | Self::Unknown(part) => part,
+        }
+    }
+}
+
+/// ``tool `charge` has changed``.
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Changed(part) => write!(f, "{part} has changed"),
+            Self::Unknown(part) => write!(f, "{part} may have changed: the run has not recorded a digest"),
+        }
+    }
+}
+
+impl Definition {
+    /// Adds a part with the digest of `text`.
+    pub fn add(&mut self, part: Part, text: &str) {
+        self.add_digest(part, digest(text).into());
+    }
+
+    /// Adds a part with its digest.
+    pub fn add_digest(&mut self, part: Part, digest: Arc<str>) {
+        self.0.insert(part, digest);
+    }
+
+    /// Adds the parts of another definition, which replace equal parts.
+    pub fn extend(&mut self, other: &Self) {
+        let parts = other.0.iter();
+        self.0
+            .extend(parts.map(|(part, digest)| (part.clone(), digest.clone())));
+    }
+
+    /// Returns whether there are no parts.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the parts and their digests.
+    pub fn iter(&self) -> impl Iterator<Item = (&Part, &Arc<str>)> {
+        self.0.iter()
+    }
+
+    /// Returns the parts that differ. A part that only one definition has, and that is no key of the agent, is returned only
+    /// if nothing else differs: otherwise a changed key says why it is there.
+    pub fn differing_parts(&self, other: &Self) -> Vec<Part> {
+        let parts: BTreeSet<&Part> = self.0.keys().chain(other.0.keys()).collect();
+        let differing = parts.into_iter().filter(|part| self.0.get(*part) != other.0.get(*part));
+        let is_on_one_side =
+            |part: &Part| part.kind != PartKind::Key && (self.0.contains_key(part) != other.0.contains_key(part));
+        let (one_sided, both): (Vec<Part>, Vec<Part>) = differing.cloned().partition(is_on_one_side);
+        if both.is_empty() { one_sided } else { both }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn definition(parts: &[(PartKind, &str, &str)]) -> Definition {
+        let mut definition = Definition::default();
+        for (kind, name, text) in parts {
+            definition.add(Part::new(*kind, *name), text);
+        }
+        definition
+    }
+
+    #[test]
+    fn a_part_reads_back_from_its_text() {
+        for kind in PartKind::ALL {
+            let part = Part::new(kind, "scripts/a: b.py");
+            assert_eq!(Part::try_from(String::from(part.clone())), Ok(part));
+        }
+        assert!(Part::try_from("moon: x".to_owned()).is_err());
+    }
+
+    #[test]
+    fn parts_on_one_side_are_named_only_if_nothing_else_differs() {
+        let one = definition(&[(PartKind::Key, "script", "a.sh"), (PartKind::Script, "a.sh", "1")]);
+        let other = definition(&[(PartKind::Key, "script", "b.sh"), (PartKind::Script, "b.sh", "1")]);
+        assert_eq!(one.differing_parts(&other), [Part::new(PartKind::Key, "script")]);
+        let moved = definition(&[
+            (PartKind::Key, "script", "a.sh"),
+            (PartKind::Script, "scripts/a.sh", "1"),
+        ]);
+        let names = one
+            .differing_parts(&moved)
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>();
+        assert_eq!(names, ["script `a.sh`", "script `scripts/a.sh`"]);
+        assert!(one.differing_parts(&one).is_empty());
+    }
+}

@@ -1,0 +1,452 @@
+//! The plan of a command: the value that the text must have afterwards, and the edits that lead to it.
+
+use serde_json::{Map, Value, json};
+
+use super::Command;
+use crate::names::is_name;
+use crate::source::{Route, Step};
+use crate::vocabulary::chooses_type;
+use crate::yaml::edit::{RouteEdit, Style, spell_flow};
+
+/// The plan of a command.
+pub(super) struct EditPlan {
+    /// The effect, in words that follow `cannot`.
+    pub(super) title: String,
+    /// The value of the new text.
+    pub(super) after: Value,
+    /// The edits, each in the text that the one before leaves.
+    pub(super) edits: Vec<RouteEdit>,
+}
+
+/// Plans a command for a text with this value.
+pub(super) fn plan_edit(command: &Command, before: &Value) -> Result<EditPlan, String> {
+    let mut draft = Draft {
+        after: before.clone(),
+        edits: Vec::new(),
+    };
+    let title = match command {
+        Command::AddAgent {
+            name,
+            kind,
+            value,
+            prompt,
+            listens_to,
+        } => {
+            draft.add_agent(name, kind, value, prompt.as_deref(), listens_to)?;
+            format!("add the agent `{name}`")
+        }
+        Command::RemoveAgent { agent } => {
+            draft.remove_agent(agent)?;
+            format!("remove the agent `{agent}`")
+        }
+        Command::Connect {
+            agent,
+            to,
+            condition,
+            feedback,
+        } => {
+            draft.connect(agent, to, condition.as_deref(), *feedback)?;
+            format!("make `{agent}` listen to `{to}`")
+        }
+        Command::SetCondition {
+            agent,
+            at,
+            to,
+            condition,
+        } => {
+            draft.set_condition(agent, *at, to, condition.as_deref())?;
+            let does = if condition.is_some() { "set" } else { "remove" };
+            format!("{does} the condition with which `{agent}` listens to `{to}`")
+        }
+        Command::SetKey {
+            agent,
+            at,
+            to,
+            key,
+            value,
+        } => {
+            draft.set_key(agent, *at, to, key, value)?;
+            format!("set `{key}` of the dependency of `{agent}` on `{to}`")
+        }
+        Command::Disconnect { agent, at, to } => {
+            let place = draft.dependency(agent, *at, to)?;
+            draft.remove_dependency(&place);
+            format!("make `{agent}` no longer listen to `{to}`")
+        }
+    };
+    Ok(EditPlan {
+        title,
+        after: draft.after,
+        edits: draft.edits,
+    })
+}
+
+/// A dependency: the number of its agent, its list, and its number there.
+struct Place {
+    agent: usize,
+    list: &'static str,
+    at: usize,
+}
+
+const LISTS: [&str; 2] = ["depends_on", "dependencies"];
+
+struct Draft {
+    after: Value,
+    edits: Vec<RouteEdit>,
+}
+
+impl Draft {
+    fn agents(&self) -> &[Value] {
+        self.after["agents"].as_array().map_or(&[], Vec::as_slice)
+    }
+
+    /// The number of the agent with this name.
+    fn agent(&self, name: &str) -> Result<usize, String> {
+        let mut found = self
+            .agents()
+            .iter()
+            .enumerate()
+            .filter(|(_, agent)| agent["name"] == name);
+        match (found.next(), found.next()) {
+            (Some((at, _)), None) => Ok(at),
+            (None, _) => Err(format!("there is no agent `{name}`")),
+            (Some(_), Some(_)) => Err(format!("there are two agents `{name}`")),
+        }
+    }
+
+    fn add_agent(
+        &mut self,
+        name: &str,
+        kind: &str,
+        value: &str,
+        prompt: Option<&str>,
+        to: &[String],
+    ) -> Result<(), String> {
+        if !is_name(name) {
+            return Err(format!(
+                "`{name}` cannot be the name of an agent: use letters, digits, `_`, `.` and `-`, and begin with a letter or digit"
+            ));
+        }
+        if self.agent(name).is_ok() {
+            return Err(format!("there is an agent `{name}` already"));
+        }
+        if !chooses_type(kind) {
+            return Err(format!("`{kind}` is no kind of agent"));
+        }
+        if value.trim().is_empty() {
+            return Err(format!("`{kind}` needs a value"));
+        }
+        let mut agent = Map::new();
+        agent.insert("name".to_owned(), name.into());
+        let value = if kind == "input" {
+            json!({"prompt": value})
+        } else {
+            value.into()
+        };
+        agent.insert(kind.to_owned(), value);
+        if let Some(prompt) = prompt.filter(|prompt| !prompt.is_empty() && !["script", "input"].contains(&kind)) {
+            agent.insert("prompt".to_owned(), prompt.into());
+        }
+        for other in to {
+            self.agent(other)?;
+        }
+        if !to.is_empty() {
+            agent.insert("depends_on".to_owned(), json!(to));
+        }
+        let agent = Value::Object(agent);
+        let root = self.after.as_object_mut().ok_or("the text is no ensemble")?;
+        match root.get_mut("agents") {
+            None => {
+                let agents = json!([agent]);
+                root.insert("agents".to_owned(), agents.clone());
+                self.edits
+                    .push(RouteEdit::AddKey(Route::root(), "agents".to_owned(), agents));
+            }
+            Some(agents @ (Value::Array(_) | Value::Null)) => {
+                if agents.is_null() {
+                    *agents = json!([]);
+                }
+                agents
+                    .as_array_mut()
+                    .into_iter()
+                    .for_each(|agents| agents.push(agent.clone()));
+                self.edits
+                    .push(RouteEdit::AppendItems(Route::root().key("agents"), vec![agent]));
+            }
+            Some(_) => return Err("`agents` is not a list".to_owned()),
+        }
+        Ok(())
+    }
+
+    fn remove_agent(&mut self, name: &str) -> Result<(), String> {
+        let own = self.agent(name)?;
+        if self.agents().len() == 1 {
+            return Err(format!("`{name}` is the only agent, and an ensemble has at least one"));
+        }
+        for agent in 0..self.agents().len() {
+            for list in LISTS {
+                let items = self.agents()[agent][list].as_array().cloned().unwrap_or_default();
+                for at in (0..items.len()).rev().filter(|_| agent != own) {
+                    if named(&items[at]) == Some(name) {
+                        self.remove_dependency(&Place { agent, list, at });
+                    }
+                }
+            }
+        }
+        let limits = Route::root().key("conversation_limits");
+        let caps = limits.key("max_agent_executions");
+        if self.after["conversation_limits"]["max_agent_executions"]
+            .get(name)
+            .is_some()
+        {
+            self.remove(&caps.key(name));
+        }
+        self.remove(&Route::root().key("agents").index(own));
+        Ok(())
+    }
+
+    fn connect(&mut self, agent: &str, to: &str, condition: Option<&str>, feedback: bool) -> Result<(), String> {
+        let at = self.agent(agent)?;
+        self.agent(to)?;
+        let condition = condition.map(str::trim).filter(|condition| !condition.is_empty());
+        let lists = LISTS
+            .iter()
+            .flat_map(|list| self.agents()[at][*list].as_array().into_iter().flatten());
+        if lists.into_iter().any(|item| named(item) == Some(to)) {
+            return Err(format!("`{agent}` listens to `{to}` already"));
+        }
+        let has = |list: &str| {
+            self.agents()[at][list]
+                .as_array()
+                .is_some_and(|items| !items.is_empty())
+        };
+        let is_short = condition.is_none() && !feedback && (has("depends_on") || !has("dependencies"));
+        match is_short {
+            true => self.add(at, "depends_on", to.into()),
+            false => self.add(at, "dependencies", dependency(to, condition, feedback)),
+        }
+        Ok(())
+    }
+
+    fn set_condition(&mut self, agent: &str, at: usize, to: &str, condition: Option<&str>) -> Result<(), String> {
+        let place = self.dependency(agent, at, to)?;
+        let condition = condition.map(str::trim);
+        if condition == Some("") {
+            return Err("the condition is blank".to_owned());
+        }
+        let route = place.route();
+        let item = self.item(&place);
+        match (item.is_object(), item.get("condition").is_some(), condition) {
+            (true, true, Some(new)) => {
+                self.item_mut(&place)["condition"] = new.into();
+                self.edits.push(RouteEdit::Rewrite(route.key("condition"), new.into()));
+            }
+            (true, false, Some(new)) => {
+                self.item_mut(&place)["condition"] = new.into();
+                self.edits
+                    .push(RouteEdit::AddKey(route, "condition".to_owned(), new.into()));
+            }
+            (true, true, None) => self.remove(&route.key("condition")),
+            (_, _, None) => return Err(format!("`{agent}` listens to `{to}` without a condition")),
+            (false, _, Some(new)) => self.lengthen(&place, dependency(to, Some(new), false)),
+        }
+        Ok(())
+    }
+
+    /// Sets one of the other keys; a value that holds without the key is not written.
+    fn set_key(&mut self, agent: &str, at: usize, to: &str, key: &str, value: &Value) -> Result<(), String> {
+        let place = self.dependency(agent, at, to)?;
+        let default = default_of(key, value)?;
+        let route = place.route();
+        let now = self.item(&place).get(key).cloned();
+        if now.as_ref().unwrap_or(&default) == value {
+            return Err(format!(
+                "`{key}` of the dependency of `{agent}` on `{to}` is so already"
+            ));
+        }
+        match (self.item(&place).is_object(), now, *value == default) {
+            (true, Some(_), true) => self.remove(&route.key(key)),
+            (true, Some(_), false) => {
+                self.item_mut(&place)[key] = value.clone();
+                self.edits.push(replace(route.key(key), value));
+            }
+            (true, None, _) => {
+                self.item_mut(&place)[key] = value.clone();
+                self.edits.push(RouteEdit::AddKey(route, key.to_owned(), value.clone()));
+            }
+            (false, _, _) => {
+                let mut new = dependency(to, None, false);
+                new[key] = value.clone();
+                self.lengthen(&place, new);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a dependency that is only a name as a map.
+    fn lengthen(&mut self, place: &Place, new: Value) {
+        let agent = &mut self.after["agents"][place.agent];
+        let is_alone = agent[place.list].as_array().is_some_and(|items| items.len() == 1);
+        let has_list = agent.get("dependencies").is_some();
+        if place.list == "dependencies" || is_alone && !has_list {
+            if place.list == "depends_on" {
+                if let Some(entries) = agent.as_object_mut() {
+                    entries.remove("depends_on");
+                    entries.insert("dependencies".to_owned(), json!([new]));
+                }
+                let list = Route::root().key("agents").index(place.agent);
+                self.edits.push(replace(place.route(), &new));
+                self.edits.push(RouteEdit::WriteText(
+                    list.key("depends_on").as_key(),
+                    "dependencies".to_owned(),
+                ));
+            } else {
+                *self.item_mut(place) = new.clone();
+                self.edits.push(replace(place.route(), &new));
+            }
+            return;
+        }
+        self.remove_dependency(place);
+        self.add(place.agent, "dependencies", new);
+    }
+
+    /// The place of a dependency, which must lead to this agent.
+    fn dependency(&self, agent: &str, at: usize, to: &str) -> Result<Place, String> {
+        let own = self.agent(agent)?;
+        let lengths = LISTS.map(|list| self.agents()[own][list].as_array().map_or(0, Vec::len));
+        let place = match at.checked_sub(lengths[0]) {
+            None => Place {
+                agent: own,
+                list: LISTS[0],
+                at,
+            },
+            Some(at) => Place {
+                agent: own,
+                list: LISTS[1],
+                at,
+            },
+        };
+        match named(self.item(&place)) == Some(to) {
+            true => Ok(place),
+            false => Err(format!("dependency {} of `{agent}` is not on `{to}`", at + 1)),
+        }
+    }
+
+    fn item(&self, place: &Place) -> &Value {
+        &self.after["agents"][place.agent][place.list][place.at]
+    }
+
+    fn item_mut(&mut self, place: &Place) -> &mut Value {
+        &mut self.after["agents"][place.agent][place.list][place.at]
+    }
+
+    fn remove_dependency(&mut self, place: &Place) {
+        self.remove(&place.route());
+    }
+
+    /// Removes what is at the route, and each key of which nothing is left by that.
+    fn remove(&mut self, route: &Route) {
+        self.edits.push(RouteEdit::Remove(route.clone()));
+        let mut route = route.clone();
+        while let Some(last) = route.0.pop() {
+            let Some(parent) = at_route(&mut self.after, &route) else {
+                return;
+            };
+            let is_empty = match (parent, last) {
+                (Value::Object(entries), Step::Key(key)) => {
+                    entries.remove(&*key);
+                    entries.is_empty()
+                }
+                (Value::Array(items), Step::Index(at)) if at < items.len() => {
+                    items.remove(at);
+                    items.is_empty()
+                }
+                _ => return,
+            };
+            if !is_empty {
+                return;
+            }
+        }
+    }
+
+    /// Adds an item to a list of an agent.
+    fn add(&mut self, agent: usize, list: &str, item: Value) {
+        let route = Route::root().key("agents").index(agent);
+        let Some(entries) = self.after["agents"][agent].as_object_mut() else {
+            return;
+        };
+        match entries.get_mut(list) {
+            Some(Value::Array(items)) => {
+                items.push(item.clone());
+                self.edits.push(RouteEdit::AppendItems(route.key(list), vec![item]));
+            }
+            _ => {
+                let items = json!([item]);
+                entries.insert(list.to_owned(), items.clone());
+                self.edits.push(RouteEdit::AddKey(route, list.to_owned(), items));
+            }
+        }
+    }
+}
+
+impl Place {
+    fn route(&self) -> Route {
+        Route::root()
+            .key("agents")
+            .index(self.agent)
+            .key(self.list)
+            .index(self.at)
+    }
+}
+
+/// Writes another value instead of the one at the route.
+fn replace(route: Route, value: &Value) -> RouteEdit {
+    RouteEdit::WriteYaml(route.value(), spell_flow(value, Style::Flow))
+}
+
+fn at_route<'v>(value: &'v mut Value, route: &Route) -> Option<&'v mut Value> {
+    route.0.iter().try_fold(value, |value, step| match step {
+        Step::Key(key) => value.get_mut(&**key),
+        Step::Index(at) => value.get_mut(*at),
+    })
+}
+
+/// The agent that a dependency names.
+fn named(item: &Value) -> Option<&str> {
+    item.as_str().or_else(|| item.get("agent_name")?.as_str())
+}
+
+fn dependency(to: &str, condition: Option<&str>, feedback: bool) -> Value {
+    let mut entries = Map::new();
+    entries.insert("agent_name".to_owned(), to.into());
+    entries.extend(condition.map(|condition| ("condition".to_owned(), condition.into())));
+    entries.extend(feedback.then(|| ("feedback".to_owned(), true.into())));
+    Value::Object(entries)
+}
+
+/// What holds without the key, if the value is one that the key can have.
+fn default_of(key: &str, value: &Value) -> Result<Value, String> {
+    let (words, default) = match key {
+        "feedback" if value.is_boolean() => return Ok(false.into()),
+        "max_executions"
+            if value.is_null()
+                || value
+                    .as_u64()
+                    .is_some_and(|most| (1..=u64::from(u32::MAX)).contains(&most)) =>
+        {
+            return Ok(Value::Null);
+        }
+        "feedback" => (&["true", "false"][..], ""),
+        "max_executions" => (&["a whole number from 1 on"][..], ""),
+        "on" => (&["success", "failure", "any"][..], "success"),
+        "wait_for" => (&["update", "settled", "nothing"][..], "update"),
+        _ => return Err(format!("`{key}` of a dependency is not set here; change the text")),
+    };
+    match value
+        .as_str()
+        .is_some_and(|value| !default.is_empty() && words.contains(&value))
+    {
+        true => Ok(default.into()),
+        false => Err(format!("`{key}` is {}, not {value}", words.join(" or "))),
+    }
+}

@@ -1,0 +1,47 @@
+//! The rules of names: of ensembles, agents, inputs, tools, items and environment variables.
+
+/// The rule of [`is_name`], in words.
+pub const NAME_RULE: &str = "a name must start with an ASCII letter or digit; the other characters must be ASCII letters, digits, `_`, `.` or `-`";
+
+/// The longest name of a tool that all providers accept.
+pub const MAX_TOOL_NAME: usize = 64;
+
+/// Returns whether the character can be part of the name of an ensemble or an agent.
+pub fn is_name_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-')
+}
+
+/// Returns whether the text can be the name of an ensemble or an agent, or a `state_key`.
+pub fn is_name(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(is_name_char)
+}
+
+/// Returns the name with hyphens instead of blanks; `None` if something else is wrong with the name.
+pub fn find_near_name(name: &str) -> Option<String> {
+    let words: Vec<&str> = name.split_whitespace().collect();
+    let near = words.join("-");
+    (near != name && is_name(&near)).then_some(near)
+}
+
+/// Returns whether the character can be part of the name of a tool.
+pub fn is_tool_name_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '-')
+}
+
+/// Returns whether the text can be the name of a tool, which all providers accept.
+pub fn is_tool_name(name: &str) -> bool {
+    !name.is_empty() && name.len() <= MAX_TOOL_NAME && name.chars().all(is_tool_name_char)
+}
+
+/// Returns whether the text can be the name of an input or of an environment variable: ASCII letters, digits and `_`,
+/// without a digit at the start.
+pub fn is_ascii_identifier(name: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    name.starts_with(|c: char| is_part(c) && !c.is_ascii_digit()) && name.chars().all(is_part)
+}
+
+/// Returns whether the text can be the name of an item of `for_each`, which expressions and templates read.
+pub fn is_identifier(name: &str) -> bool {
+    let is_first = |c: char| c.is_alphabetic() || c == '_';
+    name.starts_with(is_first) && name.chars().all(|c| c.is_alphanumeric() || c == '_')
+}

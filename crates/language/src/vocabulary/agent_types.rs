@@ -1,0 +1,63 @@
+//! The types of agents, and the keys that choose them.
+
+/// The type of an agent: what the agent runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AgentType {
+    /// A program or a Rhai script.
+    Script,
+    /// A language model.
+    Llm,
+    /// A question to a person.
+    Input,
+    /// Another ensemble.
+    Ensemble,
+    /// A program that speaks the Agent Client Protocol.
+    Acp,
+    /// One tool of an MCP server.
+    Tool,
+}
+
+/// The keys that say what an agent runs, each with the type of the agent. An agent has exactly one of them.
+pub const CHOOSERS: [(&str, AgentType); 7] = [
+    ("script", AgentType::Script),
+    ("model_profile", AgentType::Llm),
+    ("model", AgentType::Llm),
+    ("input", AgentType::Input),
+    ("ensemble", AgentType::Ensemble),
+    ("acp", AgentType::Acp),
+    ("tool", AgentType::Tool),
+];
+
+/// Returns whether the key says what an agent runs.
+pub fn chooses_type(key: &str) -> bool {
+    CHOOSERS.iter().any(|(chooser, _)| *chooser == key)
+}
+
+impl AgentType {
+    /// All types, each with its word as the value of `type`.
+    pub const WORDS: [(&str, Self); 6] = [
+        ("script", Self::Script),
+        ("llm", Self::Llm),
+        ("input", Self::Input),
+        ("ensemble", Self::Ensemble),
+        ("acp", Self::Acp),
+        ("tool", Self::Tool),
+    ];
+
+    /// Returns the word of the type.
+    pub const fn word(self) -> &'static str {
+        Self::WORDS[self as usize].0
+    }
+
+    /// Parses the word of a type.
+    pub fn from_word(word: &str) -> Option<Self> {
+        let (_, found) = Self::WORDS.into_iter().find(|(known, _)| *known == word)?;
+        Some(found)
+    }
+
+    /// Returns the keys that choose the type.
+    pub fn choosers(self) -> impl Iterator<Item = &'static str> {
+        let of_type = CHOOSERS.into_iter().filter(move |(_, chosen)| *chosen == self);
+        of_type.map(|(key, _)| key)
+    }
+}

@@ -1,0 +1,105 @@
+//! The table of keys: one row for each key of each section of a file.
+//!
+//! A new key is a row here and a decoder in the loader. The properties in `docs/schema` are derived from the rows
+//! (`UPDATE_SCHEMA=1 cargo test -p ensemble-language vocabulary` writes them).
+
+pub(super) mod agents;
+pub(super) mod cases;
+pub(super) mod config;
+pub(super) mod ensembles;
+pub(super) mod models;
+mod shapes;
+pub(super) mod tools;
+
+use serde_json::{Map, Value};
+
+/// A key that a section may have.
+#[derive(Debug)]
+pub struct Key {
+    /// The name.
+    pub name: &'static str,
+    /// The JSON Schema of the value: a JSON text, or `#` and the name of a definition.
+    shape: &'static str,
+    /// The description, in Markdown; empty if the definition of the shape has it.
+    documentation: &'static str,
+    /// The value without the key, as JSON.
+    default: Option<&'static str>,
+    /// A list of examples, as JSON.
+    examples: Option<&'static str>,
+    /// The kinds of the section that have the key; empty: all. The kinds are agent types, or the keys that choose how a
+    /// tool or a server is reached.
+    kinds: &'static [&'static str],
+    /// The agent types to which `defaults` gives the key; empty: all.
+    given_by_defaults: Option<&'static [&'static str]>,
+}
+
+/// Rows of the table: `"name": SHAPE, "documentation", default "…", for KINDS, given TYPES, eg "[…]";`. `given` says that
+/// `defaults` gives the key to fewer types than have it, or `nowhere`.
+macro_rules! keys {
+    ($($name:literal: $shape:expr, $documentation:expr
+        $(, default $default:literal)?
+        $(, for $($kind:ident)+)?
+        $(, given $($given:ident)+)?
+        $(, eg $examples:expr)?;)*) => {
+        &[$($crate::vocabulary::keys::Key {
+            name: $name,
+            shape: $shape,
+            documentation: $documentation,
+            default: keys!(@optional $($default)?),
+            examples: keys!(@optional $($examples)?),
+            kinds: &[$($(stringify!($kind)),+)?],
+            given_by_defaults: keys!(@given [$($($given)+)?] [$($($kind)+)?]),
+        }),*]
+    };
+    (@optional) => { None };
+    (@optional $value:expr) => { Some($value) };
+    (@given [nowhere] [$($kind:ident)*]) => { None };
+    (@given [] [$($kind:ident)*]) => { Some(&[$(stringify!($kind)),*]) };
+    (@given [$($given:ident)+] [$($kind:ident)*]) => { Some(&[$(stringify!($given)),+]) };
+}
+use keys;
+
+impl Key {
+    /// Returns whether this kind of the section has the key.
+    pub fn is_for(&self, kind: &str) -> bool {
+        self.kinds.is_empty() || self.kinds.contains(&kind)
+    }
+
+    /// Returns the kinds of the section that have the key; empty: all.
+    pub fn kinds(&self) -> &'static [&'static str] {
+        self.kinds
+    }
+
+    /// Returns whether `defaults` may have the key.
+    pub(super) fn is_in_defaults(&self) -> bool {
+        self.given_by_defaults.is_some()
+    }
+
+    /// Returns whether `defaults` gives the key to agents of this type; `None` is an unknown type.
+    pub(crate) fn is_given_to(&self, agent_type: Option<&str>) -> bool {
+        let is_given = |types: &[&str]| types.is_empty() || agent_type.is_some_and(|one| types.contains(&one));
+        self.given_by_defaults.is_some_and(is_given)
+    }
+
+    /// Returns the property of the key in the JSON Schema of its section.
+    pub(crate) fn to_schema(&self) -> Value {
+        let json = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
+        let mut schema = Map::new();
+        let default = self.default.map(json);
+        if !self.documentation.is_empty() {
+            let default = default.as_ref().map(|value| match value {
+                Value::String(text) => format!(" Default: `{text}`."),
+                other => format!(" Default: `{other}`."),
+            });
+            let description = self.documentation.to_owned() + default.as_deref().unwrap_or_default();
+            schema.insert("description".to_owned(), description.into());
+        }
+        match self.shape.strip_prefix('#') {
+            Some(name) => drop(schema.insert("$ref".to_owned(), format!("#/$defs/{name}").into())),
+            None => schema.extend(json(self.shape).as_object().cloned().unwrap_or_default()),
+        }
+        schema.extend(default.map(|value| ("default".to_owned(), value)));
+        schema.extend(self.examples.map(|list| ("examples".to_owned(), json(list))));
+        schema.into()
+    }
+}

@@ -1,0 +1,62 @@
+//! The words of expressions and templates: variables, and the form in which functions and filters are listed.
+
+/// A variable, a function or a filter, for people.
+#[derive(Debug, Clone, Copy)]
+pub struct Word {
+    /// The name.
+    pub name: &'static str,
+    /// The type of a variable, or the parameters of a function.
+    pub form: &'static str,
+    /// The meaning, in Markdown.
+    pub documentation: &'static str,
+}
+
+/// Rows of words: `"name": "form", "documentation";`.
+macro_rules! words {
+    ($($name:literal: $form:literal, $documentation:literal;)*) => {
+        [$(Word { name: $name, form: $form, documentation: $documentation }),*]
+    };
+}
+
+/// The variables of conditions and expressions, in the order of the language reference.
+pub const VARIABLES: [Word; 9] = words![
+    "context": "a map",
+        "The accumulated context: the outputs of agents by their names, and the keys of their outputs.";
+    "output": "the output of the dependency",
+        "The latest output of the agent that is depended on; nothing if it has none yet.";
+    "turn_count": "a number", "The number of finished turns.";
+    "history": "a list", "All executions so far, the oldest first.";
+    "executions": "a map from agents to numbers", "The number of executions of each agent.";
+    "agent_execution_count": "a map from agents to numbers", "Another name for `executions`.";
+    "input": "a string", "The input of the run.";
+    "inputs": "a map", "The inputs of the run, by name.";
+    "outputs": "a map from agents to outputs", "The latest output of each agent that has one.";
+];
+
+/// The variables of templates, in addition to the names of dependencies.
+pub const TEMPLATE_VARIABLES: [Word; 10] = words![
+    "input": "a string", "The input of the run.";
+    "inputs": "a map", "The inputs of the run, by name.";
+    "context": "a map",
+        "The accumulated context: the outputs of agents by their names, and the keys of their outputs.";
+    "turn_count": "a number", "The number of finished turns.";
+    "execution": "a number", "The number of the execution of the agent, from 1.";
+    "dependencies": "a map from agents to outputs",
+        "The latest outputs of the agents that this agent depends on, also of those whose names are not identifiers.";
+    "parameters": "a map", "The agent's `config`.";
+    "request": "a map",
+        "`from`, `parameters` and `priority` of the request that started the execution; otherwise nothing.";
+    "history": "a list", "The executions so far, the oldest first.";
+    "transcript": "a string", "The executions so far as text, in labelled blocks.";
+];
+
+/// Returns the names of a table of words.
+pub(crate) const fn names<const N: usize>(words: &[Word; N]) -> [&'static str; N] {
+    let mut names = [""; N];
+    let mut at = 0;
+    while at < N {
+        names[at] = words[at].name;
+        at += 1;
+    }
+    names
+}

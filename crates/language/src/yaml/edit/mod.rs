@@ -1,0 +1,280 @@
+//! Edits of YAML texts: for the fixes of findings, renames, the designer, the import, and the expectations of tests.
+//!
+//! A [`RouteFix`] has symbolic places, as the finding to which it belongs. A [`Fix`] has bytes of a text. A fix is *safe* if
+//! the edit is the only one that can be meant and no run changes because of it: the file is refused without it, or what it
+//! removes has no effect. Names that people choose (agents, inputs, profiles) can be mistaken for each other, so
+//! writing another one is never safe.
+
+mod editor;
+mod lines;
+mod locate;
+mod rewrite;
+mod spell;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::document::Document;
+use crate::source::{At, Route, Source, Span};
+use editor::Editor;
+
+pub(crate) use rewrite::scalar_to_json;
+pub use rewrite::to_json;
+pub use spell::{Style, is_odd, quote_single, quote_text, spell_flow, spell_text};
+
+/// Whether a fix can be applied without a look at it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Applicability {
+    /// The edit is the only one that can be meant, and it changes the meaning of nothing that could run.
+    Safe,
+    /// The edit is probable, or removes something that the user may want to keep.
+    Unsafe,
+}
+
+/// A replacement of a part of a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Edit {
+    /// The bytes that are replaced; empty for an insertion.
+    pub span: Span,
+    /// The new text.
+    pub replacement: String,
+}
+
+/// Edits of one text that belong together; they do not overlap.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fix {
+    /// The effect of the fix, in words: `write `script``.
+    pub title: String,
+    /// Whether it can be applied without a look at it.
+    pub applicability: Applicability,
+    /// The name of the text, as in its [`Source`].
+    pub file: Arc<str>,
+    /// The edits, in the order of the text.
+    pub edits: Vec<Edit>,
+}
+
+/// A fix at symbolic places. It becomes a [`Fix`] if all its places are in the text as they are expected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RouteFix {
+    /// The effect of the fix, in words.
+    pub title: String,
+    /// Whether it can be applied without a look at it.
+    pub applicability: Applicability,
+    /// The edits.
+    pub edits: Vec<RouteEdit>,
+}
+
+/// An edit at a symbolic place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RouteEdit {
+    /// Writes this string as the key, the value, or the part of a value; its style stays.
+    WriteText(At, String),
+    /// Writes this YAML instead of the key or the value.
+    WriteYaml(At, String),
+    /// Replaces the only occurrence of the first word in this part of a value by the second one.
+    ReplaceWord(At, String, String),
+    /// Makes the value at the route this one, with as few edits as possible.
+    Rewrite(Route, Value),
+    /// Removes the key with its value, or the item of a list. Comments stay.
+    Remove(Route),
+    /// Removes these bytes, which are whole lines with their indentation. Comments stay.
+    RemoveLines(Span),
+    /// Adds a key behind the last one of the map.
+    AddKey(Route, String, Value),
+    /// Adds items behind the last one of the list.
+    AppendItems(Route, Vec<Value>),
+}
+
+impl Edit {
+    /// Returns the edit that replaces the bytes.
+    pub fn new(span: Span, replacement: impl Into<String>) -> Self {
+        Self {
+            span,
+            replacement: replacement.into(),
+        }
+    }
+
+    fn insert(at: usize, text: impl Into<String>) -> Self {
+        Self::new(Span::new(at, at), text)
+    }
+
+    fn remove(span: Span) -> Self {
+        Self::new(span, "")
+    }
+}
+
+impl RouteFix {
+    /// Returns a fix with one edit.
+    pub fn new(applicability: Applicability, title: impl Into<String>, edit: RouteEdit) -> Self {
+        Self {
+            title: title.into(),
+            applicability,
+            edits: vec![edit],
+        }
+    }
+
+    /// Returns a safe fix.
+    pub fn safe(title: impl Into<String>, edit: RouteEdit) -> Self {
+        Self::new(Applicability::Safe, title, edit)
+    }
+
+    /// Returns an unsafe fix.
+    pub fn not_safe(title: impl Into<String>, edit: RouteEdit) -> Self {
+        Self::new(Applicability::Unsafe, title, edit)
+    }
+
+    /// Returns the fix with the bytes of its edits; `None` if a place is not written as the fix needs it.
+    pub fn resolve(&self, source: &Source, document: Option<&Document>) -> Option<Fix> {
+        let editor = Editor::new(source, document);
+        let edits = self.edits.iter().map(|edit| editor.edits_for(edit));
+        let edits = edits.collect::<Option<Vec<_>>>()?.concat();
+        Some(Fix {
+            title: self.title.clone(),
+            applicability: self.applicability,
+            file: source.name().into(),
+            edits: sort_apart(edits)?,
+        })
+    }
+}
+
+impl Applicability {
+    /// Returns `Safe` if the condition is true.
+    pub fn safe_if(is_safe: bool) -> Self {
+        match is_safe {
+            true => Self::Safe,
+            false => Self::Unsafe,
+        }
+    }
+}
+
+/// Applies one edit at a symbolic place. The caller checks the value of the new text, so anchors, aliases and tags may be
+/// removed. `None` if the place is not written as the edit needs it.
+pub(crate) fn edit_text(document: &Document, edit: &RouteEdit) -> Option<String> {
+    let mut editor = Editor::new(document.source(), Some(document));
+    editor.removes_anchors = true;
+    let edits = sort_apart(editor.edits_for(edit)?)?;
+    Some(apply_edits(document.source().text(), &edits))
+}
+
+/// Sorts the edits; `None` if some of them overlap.
+fn sort_apart(mut edits: Vec<Edit>) -> Option<Vec<Edit>> {
+    edits.sort_by_key(|edit| edit.span);
+    let is_apart = edits.is_sorted_by(|one, other| one.span.end <= other.span.start);
+    is_apart.then_some(edits)
+}
+
+/// Returns the text with the edits, which are in order and do not overlap.
+pub fn apply_edits<'e>(text: &str, edits: impl IntoIterator<Item = &'e Edit>) -> String {
+    let mut edited = String::with_capacity(text.len() + 100);
+    let mut at = 0;
+    for edit in edits {
+        edited.push_str(text.get(at..edit.span.start).unwrap_or_default());
+        edited.push_str(&edit.replacement);
+        at = edit.span.end;
+    }
+    edited.push_str(text.get(at..).unwrap_or_default());
+    edited
+}
+
+/// Returns the edit that makes the first text the second one, and that is as short as possible.
+pub fn difference(before: &str, after: &str) -> Edit {
+    let common = |pairs: &mut dyn Iterator<Item = (char, char)>| -> usize {
+        let same = pairs.take_while(|(one, other)| one == other);
+        same.map(|(c, _)| c.len_utf8()).sum()
+    };
+    let start = common(&mut before.chars().zip(after.chars()));
+    let (old, new) = (&before[start..], &after[start..]);
+    let end = common(&mut old.chars().rev().zip(new.chars().rev()));
+    Edit::new(Span::new(start, before.len() - end), &new[..new.len() - end])
+}
+
+/// Returns the text with these fixes, and the number of fixes that were applied. A fix with an edit that overlaps an edit of
+/// an earlier fix, or that does not fit the text, is left out.
+pub fn apply_fixes<'f>(text: &str, fixes: impl IntoIterator<Item = &'f Fix>) -> (String, usize) {
+    let mut taken: Vec<&Edit> = Vec::new();
+    let mut applied = 0;
+    for fix in fixes {
+        let fits = |edit: &&Edit| text.get(edit.span.start..edit.span.end).is_some();
+        // Two insertions at one place, or one at the end of another edit, would depend on their order.
+        let is_free = |edit: &Edit, among: &[&Edit]| {
+            among
+                .iter()
+                .all(|other| edit.span.end < other.span.start || other.span.end < edit.span.start)
+        };
+        let mut own: Vec<&Edit> = Vec::new();
+        let is_whole = fix.edits.iter().all(|edit| {
+            let good = fits(&edit) && is_free(edit, &taken) && own.iter().all(|other| !overlap(edit, other));
+            own.push(edit);
+            good
+        });
+        if is_whole && !own.is_empty() {
+            taken.append(&mut own);
+            applied += 1;
+        }
+    }
+    taken.sort_by_key(|edit| edit.span);
+    (apply_edits(text, taken), applied)
+}
+
+fn overlap(one: &Edit, other: &Edit) -> bool {
+    one.span.start < other.span.end && other.span.start < one.span.end || one.span == other.span
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fix(edits: &[(usize, usize, &str)]) -> Fix {
+        let edit = |&(start, end, text): &(usize, usize, &str)| Edit {
+            span: Span::new(start, end),
+            replacement: text.to_owned(),
+        };
+        Fix {
+            title: String::new(),
+            applicability: Applicability::Safe,
+            file: "x".into(),
+            edits: edits.iter().map(edit).collect(),
+        }
+    }
+
+    #[test]
+    fn the_difference_is_what_both_ends_leave() {
+        for (old, new, start, end, text) in [
+            ("abc", "axc", 1, 2, "x"),
+            ("abc", "abc", 3, 3, ""),
+            ("aa", "aaa", 2, 2, "a"),
+            ("é1", "é2", 2, 3, "2"),
+            ("", "x", 0, 0, "x"),
+            ("xyz", "", 0, 3, ""),
+        ] {
+            let edit = difference(old, new);
+            assert_eq!(edit, Edit::new(Span::new(start, end), text), "{old} {new}");
+            assert_eq!(apply_edits(old, [&edit]), new);
+        }
+    }
+
+    #[test]
+    fn edits_that_overlap_are_left_for_the_next_round() {
+        type Case = (&'static [&'static [(usize, usize, &'static str)]], &'static str, usize);
+        let cases: [Case; 7] = [
+            (&[&[(0, 1, "A")], &[(4, 5, "E")]], "AbcdE", 2),
+            (&[&[(4, 5, "E")], &[(0, 1, "A")]], "AbcdE", 2),
+            (&[&[(0, 3, "-")], &[(2, 4, "+")]], "-de", 1),
+            (&[&[(0, 3, "-")], &[(0, 3, "-")]], "-de", 1),
+            (&[&[(0, 1, "A"), (1, 2, "B")]], "ABcde", 1),
+            (&[&[(1, 2, "B")], &[(0, 1, "A"), (1, 2, "X")]], "aBcde", 1),
+            (&[&[(9, 12, "?")]], "abcde", 0),
+        ];
+        for (fixes, expected, count) in cases {
+            let fixes: Vec<Fix> = fixes.iter().map(|edits| fix(edits)).collect();
+            assert_eq!(apply_fixes("abcde", &fixes), (expected.to_owned(), count), "{fixes:?}");
+        }
+        assert_eq!(
+            apply_fixes("é", &[fix(&[(1, 2, "x")])]),
+            ("é".to_owned(), 0),
+            "inside a character"
+        );
+    }
+}

@@ -1,0 +1,7 @@
+//! YAML texts: the tree with its positions, the comments, and edits.
+
+pub(crate) mod align;
+pub(crate) mod comments;
+pub mod document;
+pub mod edit;
+pub(crate) mod scalar;

@@ -1,0 +1,256 @@
+//! One reply on disk, with the request that it answers.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::{ModelReply, ModelRequest, Tokens};
+use ensemble_core::thread::{Message, Reasoning, StopReason, ToolCall};
+use ensemble_language::data::digest;
+use ensemble_scripts::regular_files::read_text;
+
+/// The largest file that is read, in bytes: 256 MiB.
+const LARGEST: u64 = 256 << 20;
+/// The form of the files; a program reads its own.
+const VERSION: u32 = 1;
+
+/// One reply.
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// The digest of the request.
+    pub(super) key: String,
+    /// What was asked.
+    pub(super) request: Value,
+    /// Which request of its agent it was in its run.
+    pub(super) request_number: u64,
+    /// What was answered.
+    pub(super) reply: ModelReply,
+}
+
+/// Why there is no entry.
+#[derive(Debug)]
+pub(super) enum Problem {
+    /// There is no file.
+    Missing,
+    /// There is one that is no entry.
+    Damaged(String),
+    /// Files cannot be read there at all.
+    Unreadable(String),
+}
+
+#[derive(Serialize, Deserialize)]
+struct File {
+    version: u32,
+    key: String,
+    request_number: u64,
+    request: Value,
+    reply: Reply,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Reply {
+    text: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<ToolCall>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reasoning: Option<Reasoning>,
+    stop_reason: StopReason,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    refusal: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tokens: Option<Counted>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Counted {
+    input: u64,
+    #[serde(default)]
+    cached: u64,
+    output: u64,
+}
+
+impl Entry {
+    pub(super) fn new(request: Value, request_number: u64, reply: &ModelReply) -> Self {
+        Self {
+            key: digest(&request.to_string()),
+            request,
+            request_number,
+            reply: reply.clone(),
+        }
+    }
+
+    pub(super) fn read(path: &Path) -> Result<Self, Problem> {
+        let text = read_text(path, LARGEST).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Problem::Missing,
+            io::ErrorKind::InvalidData => Problem::Damaged(error.to_string()),
+            _ => Problem::Unreadable(error.to_string()),
+        })?;
+        let damaged = |error: serde_json::Error| Problem::Damaged(error.to_string());
+        let document: Value = serde_json::from_str(&text).map_err(damaged)?;
+        if document["version"] != VERSION {
+            let version = &document["version"];
+            return Err(Problem::Damaged(format!("its version is {version}, and not {VERSION}")));
+        }
+        let file: File = serde_json::from_value(document).map_err(damaged)?;
+        Ok(Self {
+            key: file.key,
+            request: file.request,
+            request_number: file.request_number,
+            reply: ModelReply {
+                tool_calls: file.reply.tool_calls,
+                reasoning: file.reply.reasoning,
+                stop_reason: file.reply.stop_reason,
+                refusal: file.reply.refusal,
+                tokens: file
+                    .reply
+                    .tokens
+                    .map(|Counted { input, cached, output }| Tokens { input, cached, output }),
+                ..ModelReply::text(file.reply.text)
+            },
+        })
+    }
+
+    /// Writes it in one piece: whoever reads at the same time finds the whole of it or nothing.
+    /// Below `root` it follows no links.
+    pub(super) fn write(&self, path: &Path, root: &Path) -> io::Result<()> {
+        let reply = self.reply.clone();
+        let file = File {
+            version: VERSION,
+            key: self.key.clone(),
+            request_number: self.request_number,
+            request: self.request.clone(),
+            reply: Reply {
+                text: reply.text,
+                tool_calls: reply.tool_calls,
+                reasoning: reply.reasoning,
+                stop_reason: reply.stop_reason,
+                refusal: reply.refusal,
+                tokens: reply
+                    .tokens
+                    .map(|Tokens { input, cached, output }| Counted { input, cached, output }),
+            },
+        };
+        let mut text = serde_json::to_string_pretty(&file)?;
+        text.push('\n');
+        let folder = path.parent().unwrap_or(Path::new("."));
+        create_private_folders(folder)?;
+        let below = folder.ancestors().take_while(|folder| *folder != root);
+        if let Some(link) = below.into_iter().find(|folder| folder.is_symlink()) {
+            let told = format!("{} is a symbolic link, and links are not followed here", link.display());
+            return Err(io::Error::other(told));
+        }
+        let beside = path.with_extension(format!("{}.tmp", std::process::id()));
+        let _ = std::fs::remove_file(&beside);
+        let mut written = private_file().open(&beside)?;
+        let end = written
+            .write_all(text.as_bytes())
+            .and_then(|()| std::fs::rename(&beside, path));
+        if end.is_err() {
+            // What is left of it is of no use to anybody.
+            let _ = std::fs::remove_file(&beside);
+        }
+        end
+    }
+}
+
+/// How a file is created that only the user may read: it holds what was said.
+fn private_file() -> std::fs::OpenOptions {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+/// Creates the folder, and those around it that are missing, for the user alone.
+fn create_private_folders(path: &Path) -> io::Result<()> {
+    let mut folders = std::fs::DirBuilder::new();
+    folders.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut folders, 0o700);
+    folders.create(path)
+}
+
+/// All of a request that its reply depends on, and nothing that is secret or changes by itself.
+pub(super) fn asked(request: &ModelRequest) -> Value {
+    let profile = &request.profile;
+    let mut map = Map::new();
+    let mut put = |key: &str, value: Value| {
+        if !value.is_null() {
+            map.insert(key.to_owned(), value);
+        }
+    };
+    put("provider", json!(profile.provider));
+    put("model", json!(profile.model));
+    put("base_url", json!(profile.base_url.as_deref().map(public)));
+    put("temperature", json!(profile.temperature));
+    put("top_p", json!(profile.top_p));
+    put("max_tokens", json!(profile.max_tokens));
+    put("seed", json!(profile.seed));
+    if !profile.options.is_empty() {
+        put("options", json!(profile.options));
+    }
+    put("messages", request.messages.iter().map(said).collect());
+    let tool = |tool: &crate::ToolSpec| json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters});
+    let tools: Vec<Value> = request.tools.iter().map(tool).collect();
+    put("tools", if tools.is_empty() { Value::Null } else { tools.into() });
+    put("output_schema", json!(request.output_schema));
+    Value::Object(map)
+}
+
+/// A message without the time that its tools took.
+fn said(message: &Message) -> Value {
+    let mut message = message.described();
+    for call in message["tool_calls"].as_array_mut().into_iter().flatten() {
+        if let Some(call) = call.as_object_mut() {
+            call.shift_remove("duration");
+        }
+    }
+    message
+}
+
+/// The address without what may stand in one as a secret: a user, a password, a query.
+fn public(url: &str) -> String {
+    let url = url.split(['?', '#']).next().unwrap_or_default();
+    match url.split_once("://") {
+        Some((scheme, rest)) => {
+            let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            let host = host.rsplit('@').next().unwrap_or_default();
+            format!("{scheme}://{host}{path}")
+        }
+        None => url.to_owned(),
+    }
+}
+
+/// Where two requests differ.
+pub(super) fn differences(one: &Value, other: &Value) -> Vec<String> {
+    let mut places = Vec::new();
+    compare(one, other, "", &mut places);
+    places
+}
+
+fn compare(one: &Value, other: &Value, at: &str, places: &mut Vec<String>) {
+    match (one, other) {
+        (Value::Object(a), Value::Object(b)) => {
+            let only_there = b.keys().filter(|key| !a.contains_key(*key));
+            for key in a.keys().chain(only_there) {
+                let place = if at.is_empty() {
+                    key.clone()
+                } else {
+                    format!("{at}.{key}")
+                };
+                compare(&one[key], &other[key], &place, places);
+            }
+        }
+        (Value::Array(a), Value::Array(b)) => {
+            for index in 0..a.len().max(b.len()) {
+                let item = |list: &[Value]| list.get(index).cloned().unwrap_or_default();
+                compare(&item(a), &item(b), &format!("{at}[{index}]"), places);
+            }
+        }
+        _ if one != other => places.push(at.to_owned()),
+        _ => {}
+    }
+}

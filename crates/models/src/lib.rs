@@ -1,0 +1,282 @@
+//! Language models: profiles, chains of profiles with retries and fallbacks, and providers.
+//!
+//! A provider answers one request. The outputs, schemas and memory of agents belong to the runner. **Invariant:** this
+//! module keeps no request, except in the cache on disk if the user wants one. Each request has its number, so a
+//! resumed run makes exactly the requests of an uninterrupted run.
+//!
+//! Selects the model that answers (`profiles.rs`), handles retries and fallbacks (`chain.rs`), and contains the providers:
+//! `simulated`, and the HTTP providers (`remote/`), which have one file for each dialect and share the rest of the code.
+//! `network.rs` is the connection to the network: one client for a run, built at the first request.
+
+mod cache;
+mod chain;
+mod network;
+mod pace;
+mod paced;
+#[cfg(feature = "process")]
+mod process_network;
+mod profiles;
+mod quirks;
+mod remote;
+mod script;
+mod simulated;
+mod tool_files;
+
+pub use cache::Cache;
+pub use chain::{Model, ModelAnswer, ModelQuery};
+pub use network::{Environment, Network, http_client};
+pub use profiles::{Link, Override, ProfileError, Profiles, Resolved};
+pub use remote::{Remote, key_variable};
+pub use script::describe;
+pub use simulated::Simulator;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use ensemble_core::thread::{Attachment, Message, Reasoning, Role, StopReason, ToolCall};
+use ensemble_language::ensemble::Profile;
+
+/// A future that can be stored.
+pub use ensemble_core::runner::BoxFuture;
+
+/// A piece of a reply that is still arriving.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReplyPiece<'a> {
+    /// The next part of the text.
+    Text(&'a str),
+    /// The next part of what the model thinks before its reply.
+    Reasoning(&'a str),
+}
+
+/// A callback that receives each piece of a reply when it arrives.
+pub type OnPiece<'a> = dyn Fn(ReplyPiece<'_>) + Send + Sync + 'a;
+
+/// A provider, which answers requests. There is one for each profile.
+pub trait Provider: Send + Sync {
+    /// Answers one request. If the provider streams, `on_piece` receives each piece of the text and of the reasoning when
+    /// it arrives; the reply still has the whole text. The caller enforces time limits by dropping the future.
+    fn complete<'a>(
+        &'a self,
+        request: ModelRequest,
+        on_piece: &'a OnPiece<'a>,
+    ) -> BoxFuture<'a, Result<ModelReply, ModelError>>;
+
+    /// Does it keep the rate limit and the time limit of its profile itself?
+    fn is_paced(&self) -> bool {
+        false
+    }
+}
+
+/// Reads the text of a script that a profile or an agent names. The caller resolves the path as it does those of
+/// script agents: against the ensemble file's folder, then the project root, then its `scripts/`.
+pub type LoadScript = dyn Fn(&str) -> Result<String, String> + Send + Sync;
+
+/// One request of an agent to a model.
+#[derive(Debug, Clone)]
+pub struct ModelRequest {
+    /// System message, earlier conversation and task, tool calls with their results beside the replies that made
+    /// them. The last one is the user's, or a reply whose tools have ended.
+    pub messages: Vec<Message>,
+    /// The agent that makes the request.
+    pub agent_name: Arc<str>,
+    /// The number of the request of this agent in the run, from 1; failed requests count too.
+    pub request_number: u64,
+    /// The number of the execution of this agent, from 1.
+    pub execution: u32,
+    /// The last user message.
+    pub prompt: Arc<str>,
+    /// The schema that the reply has to match, for providers that can enforce it.
+    pub output_schema: Option<Arc<Value>>,
+    /// The tools that the model may call.
+    pub tools: Arc<[ToolSpec]>,
+    /// The profile.
+    pub profile: Arc<Profile>,
+}
+
+/// The specification of a tool for a model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolSpec {
+    /// The name of the tool: at most 64 letters, digits, `_` and `-`.
+    pub name: String,
+    /// The description of the tool.
+    pub description: String,
+    /// JSON Schema of its arguments, an object.
+    pub parameters: Value,
+}
+
+/// The reply of a model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelReply {
+    /// The text.
+    pub text: String,
+    /// The tool calls of the reply.
+    pub tool_calls: Vec<ToolCall>,
+    /// What the model thought before the reply, if the provider tells.
+    pub reasoning: Option<Reasoning>,
+    /// The tokens that the provider counted, if it counts them.
+    pub tokens: Option<Tokens>,
+    /// Why the model stopped there.
+    pub stop_reason: StopReason,
+    /// Why the model or a content filter refused, in the words of the provider.
+    pub refusal: Option<String>,
+    /// Does the reply come from a cache? Then it has no cost.
+    pub cached: bool,
+    /// Warnings for the user.
+    pub warnings: Vec<String>,
+}
+
+/// Tokens of one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tokens {
+    /// The tokens of the request.
+    pub input: u64,
+    /// The tokens of the request that the provider read from its own cache.
+    pub cached: u64,
+    /// The tokens of the reply.
+    pub output: u64,
+}
+
+/// Why there is no reply.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ModelError {
+    /// The error message.
+    pub message: String,
+    /// May the same request succeed when it is made again?
+    pub retryable: bool,
+    /// The pause that the provider asks for, if it asks for one.
+    pub retry_after: Option<Duration>,
+    /// What is known of the cause.
+    pub kind: ModelErrorKind,
+}
+
+/// The causes of errors that are handled differently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ModelErrorKind {
+    /// Any other cause.
+    #[default]
+    Failed,
+    /// The provider does not accept the output schema. Without it the request may succeed.
+    RefusedSchema,
+    /// The model refused to answer, or a content filter stopped it.
+    Refused,
+    /// The model takes no images or documents. Without those of tool results the request may succeed.
+    RefusedFiles,
+    /// The request has more tokens than the context window of the model.
+    ContextTooLong,
+    /// The provider answers only so many requests, or so many tokens.
+    RateLimited,
+}
+
+impl ModelError {
+    /// An error that another try cannot mend.
+    pub fn fatal(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            retryable: false,
+            retry_after: None,
+            kind: ModelErrorKind::Failed,
+        }
+    }
+
+    /// An error that another try may mend.
+    pub fn passing(message: impl Into<String>) -> Self {
+        Self {
+            retryable: true,
+            ..Self::fatal(message)
+        }
+    }
+}
+
+impl ModelReply {
+    /// Why the model refused: the reason of the provider, and what the model said.
+    pub fn refusal_text(&self) -> String {
+        match (&self.refusal, self.text.trim()) {
+            (Some(reason), "") => reason.clone(),
+            (Some(reason), text) => format!("{reason}; its reply was: {text}"),
+            (None, "") => "it gave no reason".to_owned(),
+            (None, text) => text.to_owned(),
+        }
+    }
+
+    /// A reply of text alone, that nobody counted.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            tool_calls: Vec::new(),
+            reasoning: None,
+            tokens: None,
+            stop_reason: StopReason::EndTurn,
+            refusal: None,
+            cached: false,
+            warnings: Vec::new(),
+        }
+    }
+}
+
+/// The model of a profile, as [`Reasoning::from`] names it.
+fn source_of_reasoning(profile: &Profile) -> String {
+    format!("{}/{}", profile.provider, profile.model)
+}
+
+/// The request with the output schema in words, for a provider that cannot enforce it: in the system message, or else
+/// in the last message of the user.
+fn schema_in_words(mut request: ModelRequest) -> ModelRequest {
+    let Some(schema) = request.output_schema.take() else {
+        return request;
+    };
+    let when = match request.tools.is_empty() {
+        true => "Answer",
+        false => "When you call no more tools, answer",
+    };
+    let words = format!("{when} with one JSON object that matches this JSON Schema, and nothing else:\n{schema}");
+    let of = |role: Role| move |message: &&mut Message| message.role == role;
+    let messages = &mut request.messages;
+    let place = match messages.iter().any(|message| message.role == Role::System) {
+        true => messages.iter_mut().find(of(Role::System)),
+        false => messages.iter_mut().rev().find(of(Role::User)),
+    };
+    match place {
+        Some(message) => message.content = format!("{}\n\n{words}", message.content),
+        None => request.messages.push(Message::new(Role::User, words)),
+    }
+    request
+}
+
+/// The estimate of a text's tokens wherever nobody counts them: a quarter of its bytes in UTF-8, rounded up.
+///
+/// So a token has four characters of English, two of Russian, and one and a third of Chinese.
+pub fn estimate_tokens(text: &str) -> u64 {
+    (text.len() as u64).div_ceil(4)
+}
+
+/// The estimate of the tokens of an attachment: a text by its bytes, and a thousand for an image or a PDF.
+pub fn estimate_attachment(attachment: &Attachment) -> u64 {
+    match attachment.is_text() {
+        true => attachment.size.div_ceil(4),
+        false => 1000,
+    }
+}
+
+/// The estimate of the tokens of the files in the result of a call.
+pub fn estimate_files(call: &ToolCall) -> u64 {
+    call.attachments.iter().map(estimate_attachment).sum()
+}
+
+#[cfg(test)]
+#[test]
+fn tokens_are_estimated_from_bytes() {
+    let table = [
+        ("", 0),
+        ("one", 1),
+        ("one two three four five", 6),
+        ("два слова", 5),
+        ("沒有空格", 3),
+        (&*"x".repeat(600), 150),
+    ];
+    for (text, tokens) in table {
+        assert_eq!(estimate_tokens(text), tokens, "{text}");
+    }
+}

@@ -1,0 +1,42 @@
+//! The temporary folder of one process in a sandbox.
+
+use std::fs;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+/// The number of names that are tried.
+const TRIES: usize = 16;
+
+/// A folder that only this user may enter, and that is removed with this.
+#[derive(Debug)]
+pub(crate) struct TemporaryFolder(PathBuf);
+
+impl TemporaryFolder {
+    pub(super) fn new() -> io::Result<Self> {
+        let all = std::env::temp_dir().canonicalize()?;
+        let mut last = None;
+        for _ in 0..TRIES {
+            let number = RandomState::new().build_hasher().finish();
+            let path = all.join(format!("ensemble-{number:016x}"));
+            match fs::DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => return Ok(Self(path)),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => last = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        Err(last.unwrap_or_else(|| io::ErrorKind::AlreadyExists.into()))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for TemporaryFolder {
+    fn drop(&mut self) {
+        // What cannot be removed stays; the system's own cleaning finds it.
+        let _left = fs::remove_dir_all(&self.0);
+    }
+}

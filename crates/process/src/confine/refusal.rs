@@ -1,0 +1,332 @@
+//! What a sandbox has refused, as far as the end of the process tells.
+//!
+//! The kernel tells a refusal only to the process: as "Permission denied" or "Operation not permitted". Programs print
+//! these words beside the path. So a failure is one of the sandbox if stderr ends with such a line, and the path in it is
+//! one that the rules do not allow.
+
+use std::path::{Component, Path, PathBuf};
+
+use ensemble_language::data::{Failure, FailureKind};
+
+use super::helper::told;
+use super::{Network, Sandbox};
+
+/// The words of a refusal, as C libraries, Rust, Python, Node and Go print them.
+const REFUSALS: [&str; 7] = [
+    "Permission denied",
+    "permission denied",
+    "Operation not permitted",
+    "operation not permitted",
+    "EACCES",
+    "EPERM",
+    "PermissionError",
+];
+
+/// The words of programs that get no more memory.
+const EXHAUSTED: [&str; 6] = [
+    "memory exhausted",
+    "Cannot allocate memory",
+    "MemoryError",
+    "out of memory",
+    "Out of memory",
+    "memory allocation of",
+];
+
+/// The number of last lines of stderr that are read.
+const LINES: usize = 20;
+
+/// What the rules lack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lacking {
+    Read,
+    Write,
+}
+
+impl Sandbox {
+    /// The failure, with what the sandbox has to do with it.
+    pub(crate) fn explained(&self, failure: Failure, stderr: &str) -> Failure {
+        if !matches!(
+            failure.kind,
+            FailureKind::Exit | FailureKind::Signal | FailureKind::Reported
+        ) {
+            return failure;
+        }
+        if let Some(why) = told(stderr) {
+            return Failure::new(FailureKind::Sandbox, format!("the sandbox: {why}"));
+        }
+        if let Some(limit) = self.rules.memory
+            && EXHAUSTED.iter().any(|words| stderr.contains(words))
+        {
+            let error = format!(
+                "the sandbox does not allow more memory than {limit} bytes; to allow more, raise `sandbox: {{memory: …}}`\n{}",
+                failure.error
+            );
+            return Failure::new(FailureKind::Sandbox, error);
+        }
+        let lines: Vec<&str> = stderr.trim_end().lines().rev().take(LINES).collect();
+        let refused = || {
+            lines
+                .iter()
+                .filter(|line| REFUSALS.iter().any(|words| line.contains(words)))
+        };
+        let path = refused().find_map(|line| paths_in(line).find_map(|path| self.lacking(path)));
+        if let Some((path, lacking)) = path {
+            let line = self.line_for(&path, lacking);
+            let what = match lacking {
+                Lacking::Read => "reading",
+                Lacking::Write => "changing",
+            };
+            let error = format!(
+                "the sandbox does not allow {what} `{}`; to allow it, add {line}\n{}",
+                path.display(),
+                failure.error
+            );
+            return Failure::new(FailureKind::Sandbox, error);
+        }
+        if refused().next().is_none() {
+            return failure;
+        }
+        let more = match &self.rules.network {
+            Network::All => "",
+            Network::None => ", and no network without `sandbox: {network: true}`",
+            Network::Ports(_) => ", and nothing of the network but TCP to the listed ports",
+        };
+        Failure {
+            error: format!(
+                "{}\n(it ran in a sandbox, which allows no other paths than those in `read` and `write`{more})",
+                failure.error
+            ),
+            ..failure
+        }
+    }
+
+    /// The path as the process meant it, and what the rules lack for it; `None`: they allow it.
+    fn lacking(&self, text: &str) -> Option<(PathBuf, Lacking)> {
+        let path = Path::new(text);
+        let is_plain = !text.is_empty() && !text.contains(['*', '\n']);
+        let path = is_plain.then(|| resolved(&self.folder.join(path)))?;
+        let is_within = |allowed: &[PathBuf]| allowed.iter().any(|allowed| path.starts_with(allowed));
+        let is_any_word = !text.contains(['/', '.']) && !path.exists();
+        if is_any_word || path.starts_with("/dev") || path.starts_with("/proc/self") || is_within(&self.rules.write) {
+            return None;
+        }
+        let readable = is_within(&self.rules.read) || is_system(&path);
+        let lacking = match readable || !path.exists() {
+            true => Lacking::Write,
+            false => Lacking::Read,
+        };
+        Some((path, lacking))
+    }
+
+    /// What to write in the ensemble.
+    fn line_for(&self, path: &Path, lacking: Lacking) -> String {
+        let word = |path: &Path| {
+            let shown = match path.strip_prefix(&self.ensemble_folder) {
+                Ok(inside) if inside.as_os_str().is_empty() => ".".to_owned(),
+                Ok(inside) => inside.display().to_string(),
+                Err(_) => path.display().to_string(),
+            };
+            let plain = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
+            match shown.chars().all(plain) {
+                true => shown,
+                false => serde_json::Value::String(shown).to_string(),
+            }
+        };
+        // What is not there yet cannot be named: the folder must be.
+        let place = match path.exists() {
+            true => path,
+            false => path.ancestors().skip(1).find(|folder| folder.exists()).unwrap_or(path),
+        };
+        match lacking {
+            Lacking::Read => format!(
+                "`sandbox: {{read: [{0}]}}`, or `sandbox: {{write: [{0}]}}` if it is to be changed",
+                word(place)
+            ),
+            Lacking::Write => format!("`sandbox: {{write: [{}]}}`", word(place)),
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn is_system(path: &Path) -> bool {
+    super::landlock_rules::is_for_every_program(path)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_system(_: &Path) -> bool {
+    false
+}
+
+/// The path without links, as far as it exists, and without `..`.
+fn resolved(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                plain.pop();
+            }
+            other => plain.push(other),
+        }
+    }
+    for folder in plain.ancestors() {
+        if let Ok(real) = folder.canonicalize() {
+            let rest = plain.strip_prefix(folder).unwrap_or(Path::new(""));
+            return if rest.as_os_str().is_empty() {
+                real
+            } else {
+                real.join(rest)
+            };
+        }
+    }
+    plain
+}
+
+/// What may be a path in the line: what stands in quotes, and words, from the end.
+fn paths_in(line: &str) -> impl Iterator<Item = &str> {
+    let quoted = ['\'', '"', '`', '\u{2018}'].into_iter().flat_map(move |quote| {
+        let close = if quote == '\u{2018}' { '\u{2019}' } else { quote };
+        let mut parts = Vec::new();
+        let mut rest = line;
+        while let Some((_, after)) = rest.split_once(quote)
+            && let Some((inside, next)) = after.split_once(close)
+        {
+            parts.push(inside);
+            rest = next;
+        }
+        parts
+    });
+    let words = line.split([' ', '\t', ':', ',', '(', ')']).rev();
+    quoted
+        .chain(words)
+        .filter(|word| !word.is_empty() && !word.ends_with('.') && !REFUSALS.contains(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::super::Rules;
+    use super::*;
+    use crate::Invocation;
+
+    /// A sandbox in a folder with `in/`, which is readable, `out/`, which is writable, and `secret`, which is neither.
+    fn sandbox(network: Network) -> (tempfile::TempDir, Sandbox) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path().canonicalize().expect("it is there");
+        for name in ["in", "out"] {
+            fs::create_dir(root.join(name)).expect("made");
+            fs::write(root.join(name).join("a b"), "").expect("written");
+        }
+        fs::write(root.join("secret"), "").expect("written");
+        let rules = Rules {
+            read: vec![root.join("in")],
+            write: vec![root.join("out")],
+            network,
+            env: Vec::new(),
+            memory: Some(1 << 30),
+            cpu_seconds: None,
+            processes: 9,
+            best_effort: false,
+        };
+        let sandbox = Sandbox {
+            helper: Invocation {
+                program: "x".into(),
+                arguments: Vec::new(),
+            },
+            rules,
+            folder: root.clone(),
+            ensemble_folder: root,
+        };
+        (folder, sandbox)
+    }
+
+    fn explained(sandbox: &Sandbox, stderr: &str) -> Failure {
+        let failure = Failure::new(FailureKind::Exit, "the script ended with exit code 1");
+        sandbox.explained(failure, stderr)
+    }
+
+    #[test]
+    fn a_path_that_the_rules_do_not_allow_is_named_with_the_line_to_add() {
+        let (_folder, sandbox) = sandbox(Network::None);
+        let rows = [
+            ("cat: secret: Permission denied", Some("{read: [secret]}")),
+            ("cat: ./secret: Permission denied", Some("{read: [secret]}")),
+            ("cat: in/../secret: Permission denied", Some("{read: [secret]}")),
+            ("sh: 1: cannot create in/new: Permission denied", Some("{write: [in]}")),
+            (
+                "cp: cannot create regular file 'in/a b': Permission denied",
+                Some("{write: [\"in/a b\"]}"),
+            ),
+            (
+                "touch: cannot touch \u{2018}new/x\u{2019}: Permission denied",
+                Some("{write: [.]}"),
+            ),
+            (
+                "PermissionError: [Errno 13] Permission denied: 'in/x.txt'",
+                Some("{write: [in]}"),
+            ),
+            (
+                "Error: EACCES: permission denied, open '/etc/ssl/new.pem'",
+                Some("{write: [/etc/ssl]}"),
+            ),
+            ("open in/y: permission denied", Some("{write: [in]}")),
+            ("touch: out/x: Permission denied", None),
+            ("cat: in/nothing: No such file or directory", None),
+        ];
+        for (stderr, line) in rows {
+            let failure = explained(&sandbox, &format!("before\n{stderr}\nafter"));
+            match line {
+                Some(line) => {
+                    assert_eq!(failure.kind, FailureKind::Sandbox, "{stderr}");
+                    assert!(
+                        failure.error.contains(&format!("`sandbox: {line}`")),
+                        "{stderr}: {}",
+                        failure.error
+                    );
+                }
+                None => assert_eq!(failure.kind, FailureKind::Exit, "{stderr}: {}", failure.error),
+            }
+        }
+    }
+
+    #[test]
+    fn a_refusal_without_a_path_is_a_hint() {
+        let (_folder, closed) = sandbox(Network::None);
+        let failure = explained(&closed, "socket: Operation not permitted");
+        assert_eq!(failure.kind, FailureKind::Exit);
+        assert!(
+            failure.error.contains("`sandbox: {network: true}`"),
+            "{}",
+            failure.error
+        );
+        let (_folder, open) = sandbox(Network::All);
+        let failure = explained(&open, "ptrace: Operation not permitted");
+        assert!(
+            failure.error.contains("in a sandbox") && !failure.error.contains("network"),
+            "{}",
+            failure.error
+        );
+        assert_eq!(
+            explained(&open, "no such luck").error,
+            "the script ended with exit code 1"
+        );
+    }
+
+    #[test]
+    fn a_limit_is_told_by_the_helper_or_by_the_program() {
+        let (_folder, sandbox) = sandbox(Network::None);
+        let failure = explained(&sandbox, "x\nensemble sandbox: it used 2 s\n");
+        assert_eq!(
+            (failure.kind, &*failure.error),
+            (FailureKind::Sandbox, "the sandbox: it used 2 s")
+        );
+        let failure = explained(&sandbox, "tail: memory exhausted");
+        assert_eq!(failure.kind, FailureKind::Sandbox);
+        let timeout = Failure::new(FailureKind::Timeout, "no end");
+        assert_eq!(
+            sandbox.explained(timeout, "ensemble sandbox: x").kind,
+            FailureKind::Timeout
+        );
+    }
+}

@@ -1,0 +1,117 @@
+//! What of a sandbox this system can enforce.
+
+use ensemble_core::conversation::EnforcedSandbox;
+
+use super::{Network, Rules};
+
+/// What this system has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Support {
+    /// The version of Landlock, at most the latest that is used; 0: none.
+    pub(super) landlock: u8,
+    /// Filters of system calls, for this processor.
+    pub(super) seccomp: bool,
+}
+
+impl Support {
+    /// What this system has.
+    #[cfg(target_os = "linux")]
+    pub(super) fn of_system() -> Self {
+        static SUPPORT: std::sync::OnceLock<Support> = std::sync::OnceLock::new();
+        *SUPPORT.get_or_init(|| Self {
+            landlock: super::landlock_rules::version(),
+            seccomp: super::seccomp_rules::is_supported(),
+        })
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn of_system() -> Self {
+        Self {
+            landlock: 0,
+            seccomp: false,
+        }
+    }
+
+    fn missing(self, rules: &Rules) -> Vec<&'static str> {
+        let needed = [
+            (1, true, "which files it reaches (Landlock 1)"),
+            (2, true, "links and moves between folders (Landlock 2)"),
+            (3, true, "truncating files (Landlock 3)"),
+            (4, matches!(rules.network, Network::Ports(_)), "TCP ports (Landlock 4)"),
+            (5, true, "control of devices (Landlock 5)"),
+            (6, true, "signals to processes outside (Landlock 6)"),
+        ];
+        let lacking = needed
+            .into_iter()
+            .filter(|(version, is_used, _)| *is_used && self.landlock < *version)
+            .map(|(_, _, what)| what);
+        let calls = (!self.seccomp).then_some("sockets and other system calls (seccomp)");
+        lacking.chain(calls).collect()
+    }
+}
+
+/// What is enforced of the rules, for the record of an execution.
+pub(crate) fn enforced(rules: &Rules) -> EnforcedSandbox {
+    let support = Support::of_system();
+    EnforcedSandbox {
+        landlock: support.landlock,
+        seccomp: support.seccomp,
+        network: match &rules.network {
+            Network::None => "none".to_owned(),
+            Network::All => "all".to_owned(),
+            Network::Ports(ports) => {
+                let ports: Vec<String> = ports.iter().map(ToString::to_string).collect();
+                format!("tcp {}", ports.join(" "))
+            }
+        },
+        memory: rules.memory,
+        cpu_seconds: rules.cpu_seconds,
+        processes: rules.processes,
+        missing: missing(rules).into_iter().map(str::to_owned).collect(),
+    }
+}
+
+/// What of the rules this system cannot enforce.
+pub fn missing(rules: &Rules) -> Vec<&'static str> {
+    if !cfg!(target_os = "linux") {
+        return vec!["anything: a sandbox needs Linux"];
+    }
+    Support::of_system().missing(rules)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(network: Network) -> Rules {
+        Rules {
+            read: Vec::new(),
+            write: Vec::new(),
+            network,
+            env: Vec::new(),
+            memory: None,
+            cpu_seconds: None,
+            processes: 1,
+            best_effort: false,
+        }
+    }
+
+    #[test]
+    fn what_a_kernel_lacks_is_told() {
+        let lacking = |landlock, seccomp, network| Support { landlock, seccomp }.missing(&rules(network));
+        assert!(lacking(6, true, Network::None).is_empty());
+        assert_eq!(
+            lacking(5, true, Network::All),
+            ["signals to processes outside (Landlock 6)"]
+        );
+        assert_eq!(
+            lacking(6, false, Network::All),
+            ["sockets and other system calls (seccomp)"]
+        );
+        let ports = lacking(3, true, Network::Ports(vec![1]));
+        assert_eq!(ports[0], "TCP ports (Landlock 4)");
+        assert_eq!(ports.len(), 3, "{ports:?}");
+        assert_eq!(lacking(3, true, Network::None).len(), 2);
+        assert_eq!(lacking(0, true, Network::None).len(), 5);
+    }
+}

@@ -1,0 +1,184 @@
+//! Process groups: a child process and all processes that it starts, which are killed together.
+//!
+//! Each script leads its own process group, so that its children are killed with it. The watchdog of the run knows the
+//! group, so that the group is killed if this process is killed.
+
+use std::any::Any;
+use std::future::{pending, poll_fn};
+use std::io;
+use std::pin::pin;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
+use tokio::process::{Child, Command};
+
+use super::confine::TemporaryFolder;
+use super::fault;
+use super::grace::{self, Ending};
+use super::members::{GroupMembers, has_ended};
+use super::strays::{self, Mark};
+use super::watchdog::Watchdog;
+use crate::room;
+use ensemble_core::runner::Notes;
+
+/// The number of retries, and the pause between them, if another process has the program file open for writing.
+const BUSY: (u32, Duration) = (50, Duration::from_millis(5));
+
+/// The pause between two looks whether the child is stopped.
+const STOPPED_EVERY: Duration = Duration::from_millis(200);
+
+/// Makes the command the leader of a new process group.
+pub(super) fn lead(command: &mut Command) {
+    command.process_group(0).kill_on_drop(true);
+}
+
+/// Starts the watchdog if necessary, and then the command. If another process has the program file open for writing, or
+/// the system has no room for a process, the start is retried.
+pub(super) async fn spawn(command: &mut Command, watchdog: Option<&Watchdog>) -> io::Result<Started> {
+    if let Some(watchdog) = watchdog {
+        watchdog.ensure_started();
+    }
+    let (mut tries, pause) = BUSY;
+    let mut full = 0;
+    loop {
+        match spawn_once(command) {
+            Err(error) if fault::is_busy(&error) && tries > 0 => tries -= 1,
+            Err(error) if room::is_full(&error) && room::wait_for_room(&mut full).await => continue,
+            spawned => return spawned,
+        }
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// Starts the command, with a mark that its children inherit.
+pub(super) fn spawn_once(command: &mut Command) -> io::Result<Started> {
+    let mut mark = Mark::new();
+    let (name, text) = mark.variable();
+    command.env(name, text);
+    let _nobody_looks = strays::starting();
+    let child = command.spawn()?;
+    mark.started(child.id());
+    Ok(Started { child, mark })
+}
+
+/// A child process that no group owns yet.
+pub(super) struct Started {
+    pub(super) child: Child,
+    mark: Mark,
+}
+
+/// A child process and its group. Dropping this ends the group: with SIGTERM and a moment later SIGKILL if a watchdog
+/// knows it, otherwise with SIGKILL at once.
+///
+/// It owns the child, so that the group is killed before the child is reaped: until then the number of the group cannot
+/// be reused.
+pub(super) struct Group {
+    // Dropped in this order.
+    members: GroupMembers,
+    child: Option<Child>,
+    /// The agent that runs it, for the next process of the agent to wait.
+    agent: String,
+    /// What must be there until the group has ended.
+    held: Vec<Box<dyn Any + Send + Sync>>,
+}
+
+impl Group {
+    /// The group that the child leads. The watchdog watches it from now on.
+    pub(super) fn of(started: Started, watchdog: Option<Arc<Watchdog>>, notes: &Notes, agent: String) -> Self {
+        let Started { child, mark } = started;
+        let id = child.id().and_then(|id| i32::try_from(id).ok());
+        let leader = id.and_then(Pid::from_raw);
+        if let (Some(leader), Some(watchdog)) = (leader, &watchdog)
+            && let Some(warning) = watchdog.watch(leader)
+        {
+            notes.warn(warning);
+        }
+        Self {
+            members: GroupMembers {
+                leader,
+                watchdog,
+                mark: Some(mark),
+            },
+            child: Some(child),
+            agent,
+            held: Vec::new(),
+        }
+    }
+
+    /// Keeps the folder until the group has ended.
+    pub(super) fn keep(&mut self, temporary: Option<TemporaryFolder>) {
+        if let Some(temporary) = temporary {
+            self.hold(temporary);
+        }
+    }
+
+    /// Keeps something until the group has ended.
+    pub(super) fn hold(&mut self, held: impl Any + Send + Sync) {
+        self.held.push(Box::new(held));
+    }
+
+    /// Waits for the end of the child, and then kills the other processes of the group.
+    pub(super) async fn end(&mut self) -> io::Result<ExitStatus> {
+        let Self { members, child, .. } = self;
+        let Some(child) = child else {
+            return Err(io::Error::other("it has ended before"));
+        };
+        let mut reaped = pin!(child.wait());
+        let status = poll_fn(|context| {
+            members.kill_if_leaderless();
+            reaped.as_mut().poll(context)
+        });
+        let status = status.await;
+        members.kill();
+        members.mark = None;
+        status
+    }
+
+    /// Waits until the child is stopped because it wants to read from the terminal, or to change it.
+    ///
+    /// The group of a script is in the background of the terminal, so the system stops it there until somebody puts it
+    /// in the foreground, which nobody does.
+    pub(super) fn stopped_at_terminal(&self) -> impl Future<Output = ()> + use<> {
+        let leader = self.members.leader;
+        async move {
+            let Some(leader) = leader else { return pending().await };
+            let look = WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+            let at_terminal = [Signal::TTIN, Signal::TTOU].map(Signal::as_raw);
+            loop {
+                tokio::time::sleep(STOPPED_EVERY).await;
+                let stopped = waitid(WaitId::Pid(leader), look).ok().flatten();
+                let signal = stopped.and_then(|status| status.stopping_signal());
+                if signal.is_some_and(|signal| at_terminal.contains(&signal)) {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Kills the group, once.
+    pub(super) fn kill(&mut self) {
+        self.members.kill();
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let is_watched = self.members.watchdog.is_some();
+        let is_alive = self.members.leader.is_some_and(|leader| !has_ended(leader));
+        if is_watched
+            && is_alive
+            && let Some(child) = self.child.take()
+        {
+            grace::end(Ending {
+                members: std::mem::take(&mut self.members),
+                child,
+                held: Box::new(std::mem::take(&mut self.held)),
+                agent: std::mem::take(&mut self.agent),
+            });
+        } else {
+            self.members.kill();
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Processes that a run left behind when it was killed.
+//!
+//! Every child process has the id of its run in its environment, and so have its own children. When a run is resumed,
+//! the processes of the killed run must not continue beside the new ones.
+
+/// Kills every process that belongs to the run, except this process and its ancestors.
+///
+/// Only Linux shows the environment of other processes; on other systems this does nothing.
+pub fn kill_leftovers(run_id: &str) {
+    #[cfg(target_os = "linux")]
+    linux::kill_leftovers(run_id);
+    #[cfg(not(target_os = "linux"))]
+    let _ = run_id;
+}
+
+#[cfg(target_os = "linux")]
+pub(super) use linux::kill_where;
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::collections::HashSet;
+    use std::fs;
+    use std::path::Path;
+
+    use rustix::process::{Pid, Signal, getpid, kill_process};
+
+    use crate::RUN_ID;
+
+    /// The maximum number of searches; each finds processes that were forked during the one before.
+    const PASSES: usize = 16;
+
+    pub(super) fn kill_leftovers(run_id: &str) {
+        let mark = format!("{RUN_ID}={run_id}");
+        kill_where(|entry| is_of(entry, mark.as_bytes()));
+    }
+
+    /// Kills every process with such an entry in its environment, except this process and its ancestors.
+    pub(in super::super) fn kill_where(is_meant: impl Fn(&[u8]) -> bool) {
+        let mut known = ancestry();
+        for _ in 0..PASSES {
+            let found: Vec<Pid> = processes()
+                .filter(|pid| !known.contains(pid) && carries(*pid, &is_meant))
+                .collect();
+            if found.is_empty() {
+                return;
+            }
+            for pid in found {
+                known.insert(pid);
+                // It may have ended by itself meanwhile.
+                let _gone = kill_process(pid, Signal::KILL);
+            }
+        }
+    }
+
+    fn processes() -> impl Iterator<Item = Pid> {
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
+    }
+
+    fn carries(pid: Pid, is_meant: impl Fn(&[u8]) -> bool) -> bool {
+        fs::read(place(pid).join("environ")).is_ok_and(|environment| environment.split(|byte| *byte == 0).any(is_meant))
+    }
+
+    /// Does the entry name the run or a run inside it?
+    fn is_of(entry: &[u8], mark: &[u8]) -> bool {
+        entry
+            .strip_prefix(mark)
+            .is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+    }
+
+    /// This process, its parent, the parent of the parent, …
+    fn ancestry() -> HashSet<Pid> {
+        let mut known = HashSet::new();
+        let mut next = Some(getpid());
+        while let Some(pid) = next
+            && known.insert(pid)
+        {
+            next = parent(pid);
+        }
+        known
+    }
+
+    fn parent(pid: Pid) -> Option<Pid> {
+        let stat = fs::read_to_string(place(pid).join("stat")).ok()?;
+        // `pid (name) state ppid …`, and the name may hold anything.
+        let after_name = stat.rsplit_once(')')?.1;
+        Pid::from_raw(after_name.split_whitespace().nth(1)?.parse().ok()?)
+    }
+
+    fn place(pid: Pid) -> std::path::PathBuf {
+        Path::new("/proc").join(pid.as_raw_nonzero().to_string())
+    }
+}

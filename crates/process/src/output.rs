@@ -1,0 +1,285 @@
+//! The stdout of a script, converted to the output of its agent.
+//!
+//! An output is a JSON object. Other values and text are converted to an object, so that conditions, the context and
+//! the journal have one form. A script can report its own failure in the object.
+
+use serde_json::Value;
+
+use ensemble_core::runner::Notes;
+use ensemble_language::data::{Failure, FailureKind, JsonMap, output_from_value, without_last_newline};
+
+/// The maximum number of lines at which a JSON object is looked for in a text.
+const MOST_CANDIDATES: usize = 20;
+
+/// Converts the bytes that a child process wrote; invalid UTF-8 is replaced, with a warning.
+pub fn from_bytes(bytes: &[u8], notes: &Notes) -> Result<JsonMap, Failure> {
+    let text = String::from_utf8_lossy(bytes);
+    if matches!(text, std::borrow::Cow::Owned(_)) {
+        notes.warn("the output is not valid UTF-8; the invalid bytes were replaced by U+FFFD");
+    }
+    from_text(&text, notes)
+}
+
+/// Converts a text: one JSON value, otherwise the text itself.
+///
+/// Text that contains a JSON object on lines of its own, or begins like one but is not valid, stays text. A warning says
+/// why, because a condition on a key of the object would be false without an explanation.
+pub fn from_text(text: &str, notes: &Notes) -> Result<JsonMap, Failure> {
+    match serde_json::from_str(text) {
+        Ok(value) => from_value(value),
+        Err(error) => {
+            if let Some(note) = beside_an_object(text) {
+                notes.warn(note);
+            } else if begins_an_object(text) {
+                notes.warn(format!(
+                    "the output begins like a JSON object but was kept as text: {error}"
+                ));
+            }
+            Ok(output_from_value(without_last_newline(text).into()))
+        }
+    }
+}
+
+/// Converts a value: an object stays as it is, any other value is stored under `response`.
+pub fn from_value(value: Value) -> Result<JsonMap, Failure> {
+    let output = output_from_value(value);
+    match reported(&output) {
+        None => Ok(output),
+        Some(error) => Err(Failure::new(FailureKind::Reported, error)),
+    }
+}
+
+/// The error text of an output that says `"success": false`.
+pub fn reported(output: &JsonMap) -> Option<String> {
+    if output.get("success") != Some(&Value::Bool(false)) {
+        return None;
+    }
+    Some(match output.get("error") {
+        Some(Value::String(error)) if !error.trim().is_empty() => error.clone(),
+        None | Some(Value::Null | Value::String(_)) => {
+            "the output says `\"success\": false` without an `error` that says why".to_owned()
+        }
+        Some(other) => other.to_string(),
+    })
+}
+
+fn begins_an_object(text: &str) -> bool {
+    let inside = text.trim_start().strip_prefix('{').map(str::trim_start);
+    inside.is_some_and(|rest| rest.starts_with('"'))
+}
+
+/// The warning about text before or after a JSON object that stands on lines of its own.
+fn beside_an_object(text: &str) -> Option<String> {
+    let mut start = 0;
+    let mut candidates = Vec::new();
+    for (number, line) in text.split_inclusive('\n').enumerate() {
+        if line.trim_start().starts_with('{') && candidates.len() < MOST_CANDIDATES {
+            candidates.push((number + 1, start));
+        }
+        start += line.len();
+    }
+    candidates.into_iter().find_map(|(number, start)| {
+        let mut values = serde_json::Deserializer::from_str(&text[start..]).into_iter::<JsonMap>();
+        // `{}` on a line of its own is rather a part of a program.
+        values.next()?.ok().filter(|object| !object.is_empty())?;
+        let rest = &text[start + values.byte_offset()..];
+        let (ending, after) = rest.split_once('\n').unwrap_or((rest, ""));
+        if !ending.trim().is_empty() {
+            return None;
+        }
+        let place = match (text[..start].trim().is_empty(), after.trim().is_empty()) {
+            (false, true) => "before",
+            (true, false) => "after",
+            _ => "before and after",
+        };
+        Some(format!(
+            "printed no JSON; its output has only `response`: there is text {place} the JSON object that begins in line {number}; write such text to standard error"
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(bytes: &[u8]) -> (Result<JsonMap, Failure>, Vec<String>) {
+        let notes = Notes::default();
+        let output = from_bytes(bytes, &notes);
+        (output, notes.take_all().warnings)
+    }
+
+    fn quiet(text: &str) -> Value {
+        let (output, warnings) = read(text.as_bytes());
+        assert_eq!(warnings, Vec::<String>::new(), "{text:?}");
+        Value::Object(output.expect("an output"))
+    }
+
+    #[test]
+    fn an_object_is_the_output_as_it_is() {
+        assert_eq!(
+            quiet(r#"{"b": 1, "a": {"c": null}}"#),
+            json!({"b": 1, "a": {"c": null}})
+        );
+        assert_eq!(quiet(" \r\n\t{\"a\": 1}\n \n"), json!({"a": 1}));
+        assert_eq!(quiet("{}"), json!({}));
+        assert_eq!(
+            quiet(r#"{"success": true, "error": "x"}"#),
+            json!({"success": true, "error": "x"})
+        );
+    }
+
+    #[test]
+    fn keys_keep_their_order() {
+        let output = read(br#"{"z": 1, "a": 2, "m": 3}"#).0.expect("an output");
+        assert_eq!(output.keys().collect::<Vec<_>>(), ["z", "a", "m"]);
+    }
+
+    #[test]
+    fn another_json_value_is_the_response() {
+        for value in [
+            json!([1, {"success": false}]),
+            json!("text\n"),
+            json!(42),
+            json!(1.5),
+            json!(false),
+            json!(null),
+        ] {
+            assert_eq!(quiet(&format!("{value}\n")), json!({"response": value}));
+        }
+    }
+
+    #[test]
+    fn text_loses_one_newline_and_nothing_else() {
+        for (text, response) in [
+            ("hello\n", "hello"),
+            ("hello\r\n", "hello"),
+            ("hello\n\n", "hello\n"),
+            ("hello\r", "hello\r"),
+            ("  hello ", "  hello "),
+            ("", ""),
+            ("\n", ""),
+            ("[INFO] {x}\n", "[INFO] {x}"),
+            ("{name} says", "{name} says"),
+            ("1 2", "1 2"),
+            ("true false", "true false"),
+        ] {
+            assert_eq!(quiet(text), json!({"response": response}), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn half_a_json_is_text_and_warned_of() {
+        for text in [
+            r#"{"a": 1"#,
+            r#"{"a": 1} {"b": 2}"#,
+            r#"{ "a": NaN}"#,
+            r#"{"a": 1e999}"#,
+        ] {
+            let (output, warnings) = read(text.as_bytes());
+            assert_eq!(Value::Object(output.expect("an output")), json!({"response": text}));
+            assert_eq!(warnings.len(), 1, "{text}: {warnings:?}");
+            assert!(warnings[0].contains("column"), "{warnings:?}");
+        }
+    }
+
+    #[test]
+    fn text_beside_an_object_is_warned_of() {
+        for (text, place) in [
+            (
+                "loading …\n{\"a\": 1}\n",
+                "before the JSON object that begins in line 2;",
+            ),
+            ("{\"a\": 1}\ndone\n", "after the JSON object that begins in line 1;"),
+            (
+                "one\n\n {\"a\":\n  1}\r\ntwo",
+                "before and after the JSON object that begins in line 3;",
+            ),
+            (
+                "{\"a\": 1}\n{\"b\": 2}\n",
+                "after the JSON object that begins in line 1;",
+            ),
+            ("{oops\n{\"a\": 1}", "before the JSON object that begins in line 2;"),
+        ] {
+            let (output, warnings) = read(text.as_bytes());
+            assert_eq!(output.expect("an output").keys().collect::<Vec<_>>(), ["response"]);
+            assert_eq!(warnings.len(), 1, "{text}: {warnings:?}");
+            assert!(
+                warnings[0].contains(place) && warnings[0].contains("standard error"),
+                "{warnings:?}"
+            );
+        }
+        for text in [
+            "see {\"a\": 1}\n",
+            "x\n{\"a\": 1} y\n",
+            "fn main()\n{}\n",
+            "x\n[1, 2]\n",
+            "x\n{a}\n",
+        ] {
+            assert_eq!(quiet(text)["response"], without_last_newline(text));
+        }
+    }
+
+    #[test]
+    fn big_numbers_are_kept_as_well_as_json_numbers_can() {
+        assert_eq!(quiet("18446744073709551615"), json!({"response": u64::MAX}));
+        assert_eq!(quiet("[-9223372036854775808]"), json!({"response": [i64::MIN]}));
+        assert_eq!(quiet("100000000000000000000"), json!({"response": 1e20}));
+        assert_eq!(quiet("1e999"), json!({"response": "1e999"}));
+    }
+
+    #[test]
+    fn json_deeper_than_any_reader_takes_is_text() {
+        let deep = format!("{}{}", "[".repeat(200_000), "]".repeat(200_000));
+        assert_eq!(quiet(&deep), json!({"response": deep}));
+        let fair = format!("{}{}", "[".repeat(100), "]".repeat(100));
+        assert!(quiet(&fair)["response"].is_array());
+    }
+
+    #[test]
+    fn invalid_utf8_is_replaced_and_warned_of() {
+        let (output, warnings) = read(b"a\xffb\n");
+        assert_eq!(
+            Value::Object(output.expect("an output")),
+            json!({"response": "a\u{fffd}b"})
+        );
+        assert_eq!(warnings.len(), 1);
+        assert!(warnings[0].contains("UTF-8"), "{warnings:?}");
+
+        let (output, warnings) = read(b"{\"a\": \"\xc3\"}");
+        assert_eq!(Value::Object(output.expect("an output")), json!({"a": "\u{fffd}"}));
+        assert_eq!(warnings.len(), 1);
+    }
+
+    #[test]
+    fn a_script_that_says_it_failed_has_failed() {
+        let says = |text: &str| read(text.as_bytes()).0.expect_err("a failure");
+        assert_eq!(
+            says(r#"{"success": false, "error": "no such city"}"#),
+            Failure::new(FailureKind::Reported, "no such city")
+        );
+        for text in [
+            r#"{"success": false}"#,
+            r#"{"success": false, "error": null}"#,
+            r#"{"success": false, "error": " "}"#,
+        ] {
+            assert!(says(text).error.contains("without an `error`"), "{text}");
+        }
+        assert_eq!(
+            says(r#"{"success": false, "error": {"code": 7}}"#).error,
+            r#"{"code":7}"#
+        );
+    }
+
+    #[test]
+    fn only_a_plain_false_is_a_report_of_failure() {
+        for value in [
+            json!({"success": 0}),
+            json!({"success": "false"}),
+            json!({"success": null}),
+        ] {
+            assert_eq!(quiet(&value.to_string()), value);
+        }
+    }
+}

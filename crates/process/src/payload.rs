@@ -1,0 +1,229 @@
+//! The JSON object that a script receives on stdin.
+//!
+//! The object is written piece by piece, so that a large context is not copied for each agent. The buffer holds at most
+//! one value and [`PIECE`] bytes.
+
+use std::collections::HashSet;
+use std::io;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::Value;
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+
+use ensemble_core::runner::Execution;
+use ensemble_language::condition::PartNames;
+use ensemble_language::past::Past;
+
+/// The number of bytes that are collected before they are written.
+const PIECE: usize = 64 * 1024;
+
+/// Writes the object and a newline, and drops the pipe, which closes it.
+///
+/// An error means that the script has closed its stdin, which is permitted.
+pub(super) async fn write(pipe: impl AsyncWrite + Unpin, execution: &Execution) {
+    let mut stream = Stream {
+        pipe,
+        buffer: Vec::new(),
+        fields: 0,
+    };
+    let _nobody_reads = stream.object(execution).await;
+}
+
+struct Stream<W> {
+    pipe: W,
+    buffer: Vec<u8>,
+    fields: usize,
+}
+
+impl<W: AsyncWrite + Unpin> Stream<W> {
+    async fn object(&mut self, execution: &Execution) -> io::Result<()> {
+        self.buffer.push(b'{');
+        self.field("input", &execution.input).await?;
+        self.field("input_data", &execution.input).await?;
+        self.map("inputs", execution.inputs.iter()).await?;
+        self.map("context", execution.context.iter()).await?;
+        self.map("dependencies", dependencies(execution)).await?;
+        self.field("parameters", &execution.parameters).await?;
+        self.field("turn_count", &execution.turn_count).await?;
+        self.field("execution", &execution.execution).await?;
+        self.field("attempt", &execution.attempt).await?;
+        self.field("run_id", &execution.run_id).await?;
+        self.field("agent_name", &execution.agent_name).await?;
+        self.field("request", &execution.request).await?;
+        self.history(&execution.history).await?;
+        if let Some(part) = &execution.part {
+            self.field(&part.item_name, &part.item).await?;
+            self.field(PartNames::PART, &part.variable).await?;
+        }
+        self.buffer.extend_from_slice(b"}\n");
+        self.flush().await
+    }
+
+    async fn field(&mut self, name: &str, value: &(impl Serialize + Sync)) -> io::Result<()> {
+        self.name(name)?;
+        self.value(value).await
+    }
+
+    async fn map<'a>(
+        &mut self,
+        name: &str,
+        entries: impl Iterator<Item = (&'a Arc<str>, &'a Arc<Value>)> + Send,
+    ) -> io::Result<()> {
+        self.name(name)?;
+        self.buffer.push(b'{');
+        for (index, (key, value)) in entries.enumerate() {
+            if index > 0 {
+                self.buffer.push(b',');
+            }
+            serde_json::to_writer(&mut self.buffer, key)?;
+            self.buffer.push(b':');
+            self.value(value).await?;
+        }
+        self.buffer.push(b'}');
+        Ok(())
+    }
+
+    async fn history(&mut self, past: &Past) -> io::Result<()> {
+        self.name("history")?;
+        self.buffer.push(b'[');
+        for at in 0..past.len() {
+            if at > 0 {
+                self.buffer.push(b',');
+            }
+            self.value(&past.entry(at)).await?;
+        }
+        self.buffer.push(b']');
+        Ok(())
+    }
+
+    fn name(&mut self, name: &str) -> io::Result<()> {
+        if self.fields > 0 {
+            self.buffer.push(b',');
+        }
+        self.fields += 1;
+        serde_json::to_writer(&mut self.buffer, name)?;
+        self.buffer.push(b':');
+        Ok(())
+    }
+
+    async fn value(&mut self, value: &(impl Serialize + Sync)) -> io::Result<()> {
+        serde_json::to_writer(&mut self.buffer, value)?;
+        if self.buffer.len() >= PIECE {
+            self.flush().await?;
+        }
+        Ok(())
+    }
+
+    async fn flush(&mut self) -> io::Result<()> {
+        self.pipe.write_all(&self.buffer).await?;
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+/// The outputs of the dependencies, each agent once, even if several edges name it.
+fn dependencies(execution: &Execution) -> impl Iterator<Item = (&Arc<str>, &Arc<Value>)> {
+    let mut seen = HashSet::new();
+    let all = execution.dependencies.iter().map(|(name, output)| (name, output));
+    all.filter(move |(name, _)| seen.insert(Arc::clone(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::test_support::{an_execution, stdin_of};
+    use ensemble_language::data::{Context, Request};
+
+    #[tokio::test]
+    async fn it_has_one_shape_always() {
+        let object = stdin_of(&an_execution()).await;
+        assert_eq!(
+            object,
+            json!({
+                "input": "hi \"you\"", "input_data": "hi \"you\"", "inputs": {"topic": "sea"}, "context": {}, "dependencies": {}, "parameters": {},
+                "turn_count": 2, "execution": 3, "attempt": 4, "run_id": "run-1", "agent_name": "asker", "request": null,
+                "history": [],
+            })
+        );
+    }
+
+    #[tokio::test]
+    async fn everything_is_in_it() {
+        let mut execution = an_execution();
+        let big = Arc::new(Value::String("x".repeat(3 * PIECE)));
+        execution.context = Arc::new(Context::from_iter([
+            (Arc::from("a\"b"), Arc::clone(&big)),
+            (Arc::from("c"), Arc::new(json!({"d": [1, null]}))),
+        ]));
+        execution.dependencies = vec![
+            (Arc::from("w"), Arc::new(json!({"n": 1}))),
+            (Arc::from("v"), Arc::new(json!({"n": 2}))),
+        ];
+        execution.parameters = Arc::new(json!({"k": "v"}).as_object().expect("an object").clone());
+        execution.request = Some(Arc::new(Request {
+            from: Arc::from("boss"),
+            parameters: json!([1]),
+            priority: -1,
+        }));
+        let object = stdin_of(&execution).await;
+        assert_eq!(object["context"], json!({"a\"b": *big, "c": {"d": [1, null]}}));
+        assert_eq!(object["dependencies"], json!({"w": {"n": 1}, "v": {"n": 2}}));
+        assert_eq!(object["parameters"], json!({"k": "v"}));
+        assert_eq!(
+            object["request"],
+            json!({"from": "boss", "parameters": [1], "priority": -1})
+        );
+    }
+
+    #[tokio::test]
+    async fn an_agent_on_two_edges_is_written_once() {
+        let mut execution = an_execution();
+        let output = (Arc::from("w"), Arc::new(json!("its output")));
+        execution.dependencies = vec![output.clone(), output];
+        let mut bytes = Vec::new();
+        write(&mut bytes, &execution).await;
+        let text = String::from_utf8(bytes).expect("UTF-8");
+        assert_eq!(text.matches("its output").count(), 1, "{text}");
+    }
+
+    /// Remembers how much it was handed at most.
+    struct Widest(usize);
+
+    impl AsyncWrite for Widest {
+        fn poll_write(
+            mut self: std::pin::Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+            bytes: &[u8],
+        ) -> std::task::Poll<io::Result<usize>> {
+            self.0 = self.0.max(bytes.len());
+            std::task::Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(
+            self: std::pin::Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<io::Result<()>> {
+            std::task::Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(
+            self: std::pin::Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<io::Result<()>> {
+            std::task::Poll::Ready(Ok(()))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_long_context_is_never_in_memory_at_once() {
+        let mut execution = an_execution();
+        let entry = |index: usize| (Arc::from(format!("k{index}")), Arc::new(json!("x".repeat(1000))));
+        execution.context = Arc::new((0..2_000).map(entry).collect());
+        let mut widest = Widest(0);
+        write(&mut widest, &execution).await;
+        assert!((PIECE..PIECE + 2_000).contains(&widest.0), "{}", widest.0);
+    }
+}

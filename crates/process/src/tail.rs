@@ -1,0 +1,120 @@
+//! The end of the stderr of a script.
+//!
+//! Everything is read, so that the script never blocks on a full pipe. Only the end is kept, so that memory is limited.
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+use ensemble_core::runner::Notes;
+
+/// The maximum number of bytes that are kept.
+pub use ensemble_core::runner::STDERR_KEPT as KEPT;
+
+/// How much more must have come before the notes are written anew, once there is plenty.
+const NEWS: usize = 32 * 1024;
+
+/// The end of a stream, published to the notes of the execution: as it grows, and when this is dropped.
+pub(super) struct Tail<'a> {
+    notes: &'a Notes,
+    bytes: Vec<u8>,
+    cut: bool,
+    unpublished: usize,
+}
+
+impl<'a> Tail<'a> {
+    pub(super) fn new(notes: &'a Notes) -> Self {
+        Self {
+            notes,
+            bytes: Vec::new(),
+            cut: false,
+            unpublished: 0,
+        }
+    }
+
+    /// Reads until the end of the stream.
+    pub(super) async fn follow(&mut self, stream: &mut (impl AsyncRead + Unpin)) {
+        loop {
+            self.bytes.reserve(self.bytes.len().clamp(1024, KEPT));
+            match stream.read_buf(&mut self.bytes).await {
+                Ok(0) | Err(_) => return,
+                Ok(count) => self.grown(count),
+            }
+        }
+    }
+
+    pub(super) fn extend(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+        self.grown(bytes.len());
+    }
+
+    /// The kept end.
+    pub(super) fn text(&self) -> String {
+        let skipped = self.bytes.len().saturating_sub(KEPT);
+        let mut kept = &self.bytes[skipped..];
+        if self.cut || skipped > 0 {
+            while let [0x80..=0xbf, rest @ ..] = kept {
+                kept = rest;
+            }
+        }
+        String::from_utf8_lossy(kept).into_owned()
+    }
+
+    fn grown(&mut self, count: usize) {
+        self.unpublished += count;
+        if self.bytes.len() > 2 * KEPT {
+            self.bytes.drain(..self.bytes.len() - KEPT);
+            self.cut = true;
+        }
+        if self.bytes.len() < NEWS || self.unpublished >= NEWS {
+            self.publish();
+        }
+    }
+
+    fn publish(&mut self) {
+        self.unpublished = 0;
+        self.notes.set_stderr(self.text());
+    }
+}
+
+impl Drop for Tail<'_> {
+    fn drop(&mut self) {
+        if self.unpublished > 0 {
+            self.publish();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn only_the_end_of_a_flood_is_kept() {
+        let notes = Notes::default();
+        let flood = format!("{}the end", "noise\n".repeat(200_000));
+        let mut tail = Tail::new(&notes);
+        tail.follow(&mut flood.as_bytes()).await;
+        assert!(tail.bytes.capacity() <= 8 * KEPT, "{}", tail.bytes.capacity());
+        drop(tail);
+        let kept = notes.take_all().stderr;
+        assert_eq!(kept, flood[flood.len() - KEPT..]);
+    }
+
+    #[tokio::test]
+    async fn a_short_text_is_published_at_once() {
+        let notes = Notes::default();
+        let mut tail = Tail::new(&notes);
+        tail.extend(b"warn");
+        assert_eq!(notes.take_all().stderr, "warn");
+        tail.extend(b"ing");
+        assert_eq!(notes.take_all().stderr, "warning");
+    }
+
+    #[test]
+    fn a_character_that_was_cut_leaves_no_half() {
+        let notes = Notes::default();
+        let mut tail = Tail::new(&notes);
+        tail.extend("é".repeat(KEPT).as_bytes());
+        tail.extend(b"x");
+        assert_eq!(tail.text(), format!("{}x", "é".repeat(KEPT / 2 - 1)));
+    }
+}

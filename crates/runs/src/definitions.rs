@@ -1,0 +1,410 @@
+//! The definitions of agents: digests of everything outside the text of an ensemble that determines the results of its agents.
+//!
+//! A start of a run records them. A resume, a fork or a rerun compares them with the files as they are now, and reuses a result
+//! only if they are the same.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "files that the ensemble names are read for their digests"
+)]
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use ensemble_agents::agent::attachments::located;
+use ensemble_agents::agent::script::{Places, find_files, find_files_of_words, must_be_file};
+use ensemble_core::conversation::{Event, Record};
+use ensemble_language::data::{digest, digest_bytes};
+use ensemble_language::definition::{Definition, ExternalDefinitions, Part, PartKind};
+use ensemble_language::ensemble::{
+    AcpProgram, Agent, AgentKind, CommandLine, Ensemble, InputSpec, Llm, McpServer, ModelChoice, Responses, Simulated,
+    Strategy, ToolKind,
+};
+use ensemble_language::loader::{self, meaning};
+use ensemble_models::{Override, Profiles, Resolved};
+
+use crate::prepare::{Prepared, folder_of, profiles};
+use crate::project::Project;
+
+/// The size of files above which size and time of change stand for the content: 16 MiB.
+const LARGEST_READ: u64 = 16 << 20;
+
+/// A digest of something that is not there.
+const MISSING: &str = "missing";
+
+/// The options of a run that replace agents, answers and models.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DefinitionOptions<'a> {
+    pub(crate) overrides: &'a [Override],
+    pub(crate) stubs: &'a BTreeMap<Arc<str>, Arc<str>>,
+    pub(crate) responders: &'a BTreeMap<Arc<str>, Arc<str>>,
+}
+
+/// Reads the digests of everything outside the text that determines the results of the agents, as it is now.
+pub(crate) fn read_definitions(
+    prepared: &Prepared,
+    options: DefinitionOptions<'_>,
+    project: &Project,
+) -> ExternalDefinitions {
+    let reader = DefinitionReader {
+        project,
+        options,
+        root: &prepared.root,
+        files: RefCell::default(),
+        nested: RefCell::default(),
+    };
+    let ensemble = prepared.plan.ensemble();
+    let scope = reader.scope(
+        ensemble,
+        prepared.folder.clone(),
+        prepared.root.clone(),
+        vec![prepared.file.clone()],
+    );
+    let agents = ensemble.agents.iter();
+    let definitions = agents.map(|agent| (agent.name.clone(), reader.definition_of(agent, &scope)));
+    definitions.filter(|(_, definition)| !definition.is_empty()).collect()
+}
+
+/// An ensemble whose agents are defined.
+struct EnsembleScope<'e> {
+    ensemble: &'e Ensemble,
+    places: Places,
+    profiles: Option<Profiles>,
+    /// The files of the ensembles around this one, and its own.
+    files: Vec<PathBuf>,
+}
+
+struct DefinitionReader<'a> {
+    project: &'a Project,
+    options: DefinitionOptions<'a>,
+    /// Files are named relative to this folder.
+    root: &'a Path,
+    files: RefCell<HashMap<PathBuf, Arc<str>>>,
+    nested: RefCell<HashMap<PathBuf, Arc<Definition>>>,
+}
+
+/// Collects the parts of one agent.
+struct Collector<'r, 'e> {
+    reader: &'r DefinitionReader<'r>,
+    scope: &'r EnsembleScope<'e>,
+    definition: Definition,
+    /// The agents that are part of it.
+    agents: Vec<Arc<str>>,
+}
+
+impl DefinitionReader<'_> {
+    fn scope<'e>(
+        &self,
+        ensemble: &'e Ensemble,
+        folder: PathBuf,
+        root: PathBuf,
+        files: Vec<PathBuf>,
+    ) -> EnsembleScope<'e> {
+        let names_profiles = ensemble.agents.iter().any(|agent| match &agent.kind {
+            AgentKind::Llm(llm) => llm.acp().is_none(),
+            AgentKind::Input(input) => matches!(input.responses, Some(Responses::Profile(_))),
+            _ => false,
+        });
+        let profiles = names_profiles
+            .then(|| profiles(ensemble, &folder, self.options.overrides.to_vec(), self.project).ok())
+            .flatten();
+        EnsembleScope {
+            ensemble,
+            places: Places {
+                ensemble_dir: folder,
+                project_root: root,
+            },
+            profiles,
+            files,
+        }
+    }
+
+    fn definition_of(&self, agent: &Agent, scope: &EnsembleScope<'_>) -> Definition {
+        let mut collector = Collector {
+            reader: self,
+            scope,
+            definition: Definition::default(),
+            agents: Vec::new(),
+        };
+        collector.add_agent(agent);
+        collector.definition
+    }
+
+    /// Returns the name of the file for people: relative to the project root if the file is in the root.
+    fn name_of(&self, path: &Path) -> String {
+        path.strip_prefix(self.root).unwrap_or(path).display().to_string()
+    }
+
+    fn file_digest(&self, path: &Path) -> Arc<str> {
+        if let Some(known) = self.files.borrow().get(path) {
+            return known.clone();
+        }
+        let read: Arc<str> = digest_of_file(path).unwrap_or_else(|| MISSING.to_owned()).into();
+        self.files.borrow_mut().insert(path.to_owned(), read.clone());
+        read
+    }
+
+    /// Returns the parts of a nested ensemble: its file, and everything behind its agents.
+    fn nested(&self, file: &Path, scope: &EnsembleScope<'_>) -> Arc<Definition> {
+        if let Some(known) = self.nested.borrow().get(file) {
+            return known.clone();
+        }
+        let mut definition = Definition::default();
+        let part = Part::new(PartKind::Ensemble, self.name_of(file));
+        let loaded = self.project.read(&self.project.relative(file)).ok();
+        let loaded = loaded.map(|source| loader::load(&source));
+        match loaded.as_ref().and_then(|loaded| loaded.document.as_ref()) {
+            Some(document) => definition.add(part, &meaning(document)),
+            None => definition.add_digest(part, MISSING.into()),
+        }
+        if let Some(ensemble) = loaded.as_ref().and_then(|loaded| loaded.ensemble.as_ref()) {
+            let folder = folder_of(file, self.project);
+            let root = self.project.project_root(&folder);
+            let mut files = scope.files.clone();
+            files.push(file.to_owned());
+            let inner = self.scope(ensemble, folder, root, files);
+            for agent in &ensemble.agents {
+                definition.extend(&self.definition_of(agent, &inner));
+            }
+        }
+        let definition = Arc::new(definition);
+        self.nested.borrow_mut().insert(file.to_owned(), definition.clone());
+        definition
+    }
+}
+
+impl Collector<'_, '_> {
+    fn add_agent(&mut self, agent: &Agent) {
+        if self.agents.contains(&agent.name) {
+            return;
+        }
+        self.agents.push(agent.name.clone());
+        self.add_substitutes(&agent.name);
+        match &agent.kind {
+            AgentKind::Script { script, .. } => self.add_script(script),
+            AgentKind::Llm(llm) => self.add_llm(llm),
+            AgentKind::Input(input) => self.add_input(input),
+            AgentKind::Ensemble { ensemble, .. } => self.add_nested(ensemble),
+            AgentKind::Tool { used, .. } => self.add_tool(&used.tool),
+        }
+    }
+
+    fn add_llm(&mut self, llm: &Llm) {
+        match llm.acp() {
+            Some(acp) => {
+                if let AcpProgram::Command { command, args, .. } = &acp.program {
+                    let words: Vec<String> = std::iter::once(command).chain(args).cloned().collect();
+                    self.add_files(find_files_of_words(&words, &self.scope.places));
+                }
+            }
+            None => self.add_profile(&llm.model),
+        }
+        match llm.context_window.as_ref().map(|window| &window.strategy) {
+            Some(Strategy::Custom(script)) => self.add_script(script),
+            Some(Strategy::Summarize(Some(profile))) => self.add_profile(&ModelChoice::Profile(profile.clone())),
+            _ => {}
+        }
+        for path in llm.attachments.iter().filter(|path| !path.contains('{')) {
+            let file = located(path, &self.scope.places);
+            let part = Part::new(PartKind::Attachment, self.reader.name_of(&file));
+            self.definition.add_digest(part, self.reader.file_digest(&file));
+        }
+        for used in &llm.tools {
+            self.add_tool(&used.tool);
+        }
+    }
+
+    fn add_input(&mut self, input: &InputSpec) {
+        match &input.responses {
+            Some(Responses::Script(script)) => self.add_script(script),
+            Some(Responses::Profile(profile)) => self.add_profile(&ModelChoice::Profile(profile.clone())),
+            Some(Responses::List(_)) | None => {}
+        }
+    }
+
+    fn add_tool(&mut self, name: &str) {
+        let Some(tool) = self.scope.ensemble.tool(name) else {
+            return;
+        };
+        match &tool.kind {
+            ToolKind::Script { script, .. } => self.add_script(script),
+            ToolKind::Agent { agent, .. } => {
+                if let Some(agent) = self.scope.ensemble.agent(agent) {
+                    self.add_agent(agent);
+                }
+            }
+            ToolKind::Ensemble { ensemble, .. } => {
+                self.add_substitutes(name);
+                self.add_nested(ensemble);
+            }
+            ToolKind::Mcp(McpServer::Command { command, .. }) => match command {
+                CommandLine::Text(text) => self.add_script(text),
+                CommandLine::Words(words) => self.add_files(find_files_of_words(words, &self.scope.places)),
+            },
+            ToolKind::Mcp(McpServer::Url { .. } | McpServer::Client) => {}
+        }
+    }
+
+    fn add_script(&mut self, script: &str) {
+        let files = find_files(script, &self.scope.places);
+        if files.is_empty() && must_be_file(script) {
+            let part = Part::new(PartKind::Script, script.trim());
+            self.definition.add_digest(part, MISSING.into());
+        }
+        self.add_files(files);
+    }
+
+    fn add_files(&mut self, files: Vec<PathBuf>) {
+        for file in files {
+            let part = Part::new(PartKind::Script, self.reader.name_of(&file));
+            self.definition.add_digest(part, self.reader.file_digest(&file));
+        }
+    }
+
+    fn add_profile(&mut self, choice: &ModelChoice) {
+        let name: Arc<str> = match choice {
+            ModelChoice::Profile(name) => name.clone(),
+            ModelChoice::Model { provider, model } => format!("{provider}/{model}").into(),
+            ModelChoice::Acp(_) => return,
+        };
+        let resolved = self.scope.profiles.as_ref().and_then(|all| all.resolve(choice).ok());
+        let part = Part::new(PartKind::Profile, name);
+        let Some(resolved) = resolved else {
+            return self.definition.add_digest(part, MISSING.into());
+        };
+        self.definition.add(part, &describe_profile(&resolved));
+        for link in &resolved.chain {
+            if let Some(Simulated::Script(script)) = &link.profile.simulated {
+                self.add_script(script);
+            }
+        }
+    }
+
+    fn add_nested(&mut self, named: &str) {
+        let Places {
+            ensemble_dir,
+            project_root,
+        } = &self.scope.places;
+        let project = self.reader.project;
+        let Ok(found) = project.ensemble_file_from(named, ensemble_dir, project_root) else {
+            let part = Part::new(PartKind::Ensemble, named);
+            return self.definition.add_digest(part, MISSING.into());
+        };
+        let file = project.folder.join(found);
+        let file = file.canonicalize().unwrap_or(file);
+        // A run refuses an ensemble that contains itself.
+        if !self.scope.files.contains(&file) {
+            let nested = self.reader.nested(&file, self.scope);
+            self.definition.extend(&nested);
+        }
+    }
+
+    /// Adds what replaces the agent or agents of the nested ensemble of this name. Nested ensembles have no own ones.
+    fn add_substitutes(&mut self, name: &str) {
+        if self.scope.files.len() > 1 {
+            return;
+        }
+        let is_meant = |path: &str| {
+            path.strip_prefix(name)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        let options = self.reader.options;
+        for (kind, all) in [
+            (PartKind::Stub, options.stubs),
+            (PartKind::Responder, options.responders),
+        ] {
+            for (path, text) in all.iter().filter(|(path, _)| is_meant(path)) {
+                self.definition.add(Part::new(kind, path.clone()), text);
+            }
+        }
+    }
+}
+
+/// Returns a text of everything in a profile and its fallbacks that determines replies.
+fn describe_profile(resolved: &Resolved) -> String {
+    let mut text = String::new();
+    for link in &resolved.chain {
+        let profile = &link.profile;
+        let _always_written = writeln!(
+            text,
+            "{}/{} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
+            profile.provider,
+            profile.model,
+            profile.base_url,
+            profile.headers,
+            profile.system_prompt,
+            profile.temperature,
+            profile.top_p,
+            profile.max_tokens,
+            profile.context_window,
+            profile.seed,
+            profile.options,
+            profile.simulated,
+        );
+    }
+    text
+}
+
+/// Returns the SHA-256 of the content, in hex; of a large file, a digest of its size and the time of its last change.
+fn digest_of_file(path: &Path) -> Option<String> {
+    let data = path.metadata().ok().filter(|data| data.is_file())?;
+    if data.len() > LARGEST_READ {
+        let changed = data.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+        return Some(digest(&format!("{} bytes, changed at {changed:?}", data.len())));
+    }
+    std::fs::read(path).ok().map(|bytes| digest_bytes(&bytes))
+}
+
+/// The definitions that the records of a run contain.
+#[derive(Debug, Default)]
+pub(crate) struct RecordedDefinitions {
+    /// Those of the executions that the run performed last; `None`: not recorded.
+    pub(crate) latest: Option<ExternalDefinitions>,
+    /// Agents, with the number of the last execution that was performed with another definition than the latest.
+    outdated: BTreeMap<Arc<str>, u32>,
+}
+
+impl RecordedDefinitions {
+    /// Collects them.
+    pub(crate) fn of(records: &[Record]) -> Self {
+        let mut all = Self::default();
+        let mut executed: HashMap<Arc<str>, u32> = HashMap::new();
+        for record in records {
+            let later = match &record.event {
+                Event::RunStarted(started) => {
+                    all.latest.clone_from(&started.definitions);
+                    if let Some(from) = &started.forked_from {
+                        all.outdated.clone_from(&from.outdated);
+                    }
+                    None
+                }
+                Event::RunResumed(resumed) => resumed.definitions.as_ref(),
+                Event::MessageAdded(message) => message.definitions.as_ref(),
+                Event::TurnStarted(turn) => {
+                    let starts = turn.starts.iter();
+                    executed.extend(starts.map(|start| (start.agent.clone(), start.execution)));
+                    None
+                }
+                _ => None,
+            };
+            if let Some(later) = later {
+                let before = all.latest.take().unwrap_or_default();
+                let differs = |agent: &Arc<str>| before.get(agent) != later.get(agent);
+                let outdated = executed.iter().filter(|(agent, _)| differs(agent));
+                all.outdated
+                    .extend(outdated.map(|(agent, last)| (agent.clone(), *last)));
+                all.latest = Some(later.clone());
+            }
+        }
+        all
+    }
+
+    /// Returns whether the execution was performed with the latest definition of the agent.
+    pub(crate) fn is_latest(&self, agent: &str, execution: u32) -> bool {
+        self.outdated.get(agent).is_none_or(|last| execution > *last)
+    }
+}

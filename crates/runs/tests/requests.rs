@@ -1,0 +1,272 @@
+//! Requests of a run and their answers: one list in one order, each answered by itself, and no answer used twice.
+
+use std::sync::Arc;
+
+use ensemble_core::conversation::{CompletionReason, Event, PermissionDecision};
+use ensemble_core::operator::Unattended;
+use ensemble_core::request::{AnswerRefusal, AnswerSource, PendingRequest, RequestAnswer};
+use ensemble_core::store::{MemoryStore, RunId};
+use ensemble_runs::service::RunService;
+use ensemble_runs::{Host, Project, RunError, RunEventKind, RunOptions, Runs};
+
+const WAITING: &str = r#"
+name: waiting
+model_profiles:
+  m:
+    provider: simulated
+    replies:
+      - {text: "", tool_calls: [{name: pay, arguments: {sum: 1}}, {name: pay, arguments: {sum: 2}}]}
+      - "I have paid."
+tools:
+  pay: {script: pay.rhai, permission: ask, description: Pays., parameters: {type: object, properties: {sum: {type: integer}}}}
+agents:
+  - {name: right, ensemble: inner.yaml}
+  - {name: left, ensemble: inner.yaml}
+  - {name: each, ensemble: inner.yaml, for_each: {in: [alpha, beta], as: item, key: item}}
+  - {name: bot, model_profile: m, tools: [pay]}
+"#;
+const INNER: &str = "name: inner\nagents:\n  - {name: ok, input: {prompt: Shall it be?, choices: [yes, no]}}\n";
+const ADDRESSES: [&str; 6] = ["right.ok", "left.ok", "each[alpha].ok", "each[beta].ok", "bot/pay#1", "bot/pay#2"];
+
+/// A folder with the ensembles, and the service of its runs.
+struct Fixture {
+    _folder: tempfile::TempDir,
+    runs: Runs,
+    service: RunService,
+}
+
+#[expect(clippy::disallowed_methods, reason = "tests make files")]
+fn write(path: &std::path::Path, text: &str) {
+    std::fs::write(path, text).expect("files can be written");
+}
+
+fn fixture() -> Fixture {
+    let folder = tempfile::tempdir().expect("a folder");
+    let files = [("waiting.yaml", WAITING), ("inner.yaml", INNER), ("pay.rhai", "`paid ${parameters.sum}`")];
+    for (name, text) in files {
+        write(&folder.path().join(name), text);
+    }
+    let project = Project::at(folder.path().canonicalize().expect("it is there"));
+    let runs = Runs::open(project, Host::system()).with_store(Arc::new(MemoryStore::new()));
+    Fixture {
+        service: RunService::new(runs.clone()),
+        runs,
+        _folder: folder,
+    }
+}
+
+impl Fixture {
+    /// A run that no process drives, and that waits for all answers.
+    async fn recorded(&self) -> RunId {
+        let runs = self.runs.clone().asking(Arc::new(Unattended));
+        let run = runs.start("waiting.yaml", RunOptions::default()).await.expect("it starts");
+        let id = run.id().clone();
+        let state = run.finish().await.expect("the store can be written").state;
+        let reason = state.ended().map(|ended| ended.completion_reason);
+        assert_eq!(reason, Some(CompletionReason::WaitingForInput));
+        id
+    }
+
+    /// A run that this process drives, when it has asked everything.
+    async fn driven(&self) -> RunId {
+        let id = self.service.start("waiting.yaml", RunOptions::default()).await.expect("it starts");
+        self.wait_for_all(&id, ADDRESSES.len()).await;
+        id
+    }
+
+    async fn wait_for_all(&self, id: &RunId, count: usize) {
+        let service = self.service.clone();
+        let all = |_: &_| service.open_requests(id).len() == count;
+        self.service.wait_for_request(id, all).await.expect("it asks everything");
+    }
+
+    async fn pending(&self, id: &RunId) -> Vec<PendingRequest> {
+        self.service.pending(id).await.expect("it can be read")
+    }
+
+    async fn answer(&self, id: &RunId, request: &PendingRequest, answer: RequestAnswer) -> Result<(), RunError> {
+        let shown = (&request.address, &request.digest);
+        let options = RunOptions::default();
+        self.service.answer(id, shown, answer, AnswerSource::Page, options).await
+    }
+}
+
+fn addresses(requests: &[PendingRequest]) -> Vec<String> {
+    requests.iter().map(|request| request.address.to_string()).collect()
+}
+
+fn fitting(request: &PendingRequest) -> RequestAnswer {
+    match request.is_permission() {
+        true => RequestAnswer::Permission(PermissionDecision::Once),
+        false => RequestAnswer::Text("yes".to_owned()),
+    }
+}
+
+fn refusal(result: Result<(), RunError>) -> AnswerRefusal {
+    match result {
+        Err(RunError::Answer(refusal)) => refusal,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn all_requests_are_listed_in_the_order_of_the_file_live_and_recorded() {
+    let fixture = fixture();
+    let (driven, recorded) = (fixture.driven().await, fixture.recorded().await);
+    let (driven, recorded) = (fixture.pending(&driven).await, fixture.pending(&recorded).await);
+    assert_eq!(addresses(&driven), ADDRESSES);
+    assert_eq!(addresses(&recorded), ADDRESSES);
+    for (live, recorded) in driven.iter().zip(&recorded) {
+        assert_eq!((&live.agent, live.execution), (&recorded.agent, recorded.execution));
+        assert_eq!(live.question.prompt, recorded.question.prompt);
+        assert_eq!(live.question.choices, recorded.question.choices);
+    }
+}
+
+#[tokio::test]
+async fn each_request_is_answered_by_itself() {
+    for is_recorded in [false, true] {
+        let fixture = fixture();
+        let id = if is_recorded { fixture.recorded().await } else { fixture.driven().await };
+        // From the last to the first, so that an answer that takes the first of a name is seen.
+        let all = fixture.pending(&id).await;
+        for at in (0..all.len()).rev() {
+            let request = &all[at];
+            fixture.answer(&id, request, fitting(request)).await.expect("it waits");
+            if at > 0 {
+                fixture.wait_for_all(&id, at).await;
+                assert_eq!(addresses(&fixture.pending(&id).await), ADDRESSES[..at]);
+            }
+        }
+        fixture.service.ended(&id).await;
+        let summary = fixture.service.summary(&id).await.expect("it can be read");
+        assert_eq!(summary.completion_reason, Some(CompletionReason::Completed));
+    }
+}
+
+#[tokio::test]
+async fn a_stale_answer_is_refused_live_and_recorded() {
+    let fixture = fixture();
+    for id in [fixture.driven().await, fixture.recorded().await] {
+        for mut request in fixture.pending(&id).await {
+            request.digest = ensemble_core::request::RequestDigest::new("0000000000000000");
+            let refused = refusal(fixture.answer(&id, &request, fitting(&request)).await);
+            assert!(matches!(refused, AnswerRefusal::Changed { .. }), "{refused}");
+        }
+        assert_eq!(addresses(&fixture.pending(&id).await), ADDRESSES);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_is_checked_before_anything_continues() {
+    let fixture = fixture();
+    for id in [fixture.driven().await, fixture.recorded().await] {
+        let pending = fixture.pending(&id).await;
+        let maybe = RequestAnswer::Text("maybe".to_owned());
+        let refused = refusal(fixture.answer(&id, &pending[0], maybe).await);
+        assert_eq!(refused.to_string(), "`maybe` is none of the choices of `right.ok`: yes, no");
+        let once = RequestAnswer::Permission(PermissionDecision::Once);
+        let refused = refusal(fixture.answer(&id, &pending[0], once).await);
+        assert!(matches!(refused, AnswerRefusal::WrongKind { .. }), "{refused}");
+        assert_eq!(addresses(&fixture.pending(&id).await), ADDRESSES);
+    }
+}
+
+#[tokio::test]
+async fn one_of_two_answers_at_once_is_used() {
+    let fixture = fixture();
+    for id in [fixture.driven().await, fixture.recorded().await] {
+        for request in fixture.pending(&id).await {
+            let (one, other) = tokio::join!(
+                fixture.answer(&id, &request, fitting(&request)),
+                fixture.answer(&id, &request, fitting(&request))
+            );
+            let refused = match (one, other) {
+                (Ok(()), refused) | (refused, Ok(())) => refusal(refused),
+                (one, other) => panic!("{one:?} {other:?}"),
+            };
+            let told = refused.to_string();
+            let begins = format!("`{}` was answered `", request.address);
+            assert!(told.starts_with(&begins) && told.contains("by the page at "), "{told}");
+            assert!(told.ends_with("; your answer was not used"), "{told}");
+        }
+        fixture.service.ended(&id).await;
+    }
+}
+
+#[tokio::test]
+async fn an_answer_after_the_end_names_the_answer_that_was_used() {
+    let fixture = fixture();
+    let id = fixture.driven().await;
+    let all = fixture.pending(&id).await;
+    for request in &all {
+        fixture.answer(&id, request, fitting(request)).await.expect("it waits");
+    }
+    fixture.service.ended(&id).await;
+    for request in &all {
+        let refused = refusal(fixture.answer(&id, request, fitting(request)).await);
+        assert!(matches!(refused, AnswerRefusal::Decided { .. }), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn options_of_a_resume_answer_the_requests_that_were_shown() {
+    let fixture = fixture();
+    let id = fixture.recorded().await;
+    let rows: [(&[(&str, &str)], &str); 4] = [
+        (&[("ok", "yes")], "`ok` is not unique; what waits for an answer: `right.ok`, `left.ok`, `each[alpha].ok`, `each[beta].ok`"),
+        (&[("right.ok", "yes"), ("left.ok", "maybe")], "`maybe` is none of the choices of `left.ok`: yes, no"),
+        (&[("middle.ok", "yes")], "`middle.ok` asks nothing; what waits for an answer: "),
+        (&[("right.ok", "yes")], ""),
+    ];
+    for (answers, expected) in rows {
+        let mut options = RunOptions::default();
+        answers.iter().for_each(|(address, text)| options.answers.push_next(*address, *text));
+        let unattended = fixture.runs.clone().asking(Arc::new(Unattended));
+        match unattended.resume(&id, options).await {
+            Ok(run) => {
+                assert_eq!(expected, "");
+                run.finish().await.expect("the store can be written");
+            }
+            Err(error) => assert!(error.to_string().starts_with(expected) && !expected.is_empty(), "{error}"),
+        }
+    }
+    assert_eq!(addresses(&fixture.pending(&id).await), ADDRESSES[1..]);
+    let mut options = RunOptions::default();
+    options.answers.push_next("right.ok", "no");
+    let decided = fixture.runs.resume(&id, options).await.err().expect("it is decided").to_string();
+    assert!(decided.starts_with("`right.ok` was answered `yes` by an option at "), "{decided}");
+}
+
+#[tokio::test]
+async fn the_record_says_who_answered() {
+    let fixture = fixture();
+    let id = fixture.driven().await;
+    for request in fixture.pending(&id).await {
+        fixture.answer(&id, &request, fitting(&request)).await.expect("it waits");
+    }
+    fixture.service.ended(&id).await;
+    let mut answered = Vec::new();
+    for event in fixture.service.recorded_events(&id).await.expect("it can be read") {
+        let RunEventKind::Committed(record) = event.kind else { continue };
+        match &record.event {
+            Event::ExecutionFinished(finished) => {
+                if let Some(answer) = &finished.answer {
+                    assert_eq!(answer.by.source, AnswerSource::Page);
+                    assert_eq!((answer.prompt.as_str(), answer.answer.as_str()), ("Shall it be?", "yes"));
+                    answered.push(answer.address.to_string());
+                }
+            }
+            Event::PermissionDecided(decided) => {
+                let by = decided.answered_by.as_ref().map(|by| by.source);
+                assert_eq!(by, Some(AnswerSource::Page));
+                answered.push(decided.address.as_ref().expect("an address").to_string());
+            }
+            _ => {}
+        }
+    }
+    answered.sort();
+    let mut expected = ADDRESSES.map(str::to_owned);
+    expected.sort();
+    assert_eq!(answered, expected);
+}

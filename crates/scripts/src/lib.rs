@@ -1,0 +1,296 @@
+//! Full Rhai scripts in a sandbox of their own: script agents, simulated models, response generators.
+//!
+//! Pure: no file, network or clock. A script is stopped by its limits, or from outside. It has the language
+//! of Rhai (functions, closures, loops, `throw`, `try`), Rhai's packages for numbers, texts, arrays and maps,
+//! and besides:
+//!
+//! | | |
+//! |---|---|
+//! | `map.get(key, default)` | as in Python |
+//! | `parse_json(text)` | any JSON value; an error can be caught |
+//! | `to_json(value)` | the value as JSON text |
+//! | `context.key`, `context["key"]` | `()` if there is no such key |
+//! | `context.get(key)`, `context.get(key, default)` | |
+//! | `context.contains(key)`, `key in context` | |
+//! | `context.keys()`, `context.len()`, `context.is_empty()` | |
+//!
+//! There is no `eval`, `import`, `print`, `sleep` or `timestamp`. JSON's null is `()`; the keys of a map are
+//! sorted, since Rhai's maps are.
+//!
+//! Two things to know of the engine: it measures an array or a map whenever it changes, so building one item
+//! by item takes time quadratic in its size (10,000 items: a tenth of a second); and it does not measure what
+//! closures have captured, so a chain of closures, each holding the one before it, is bounded by the memory of the
+//! whole script. The stack of a worker thread is large enough to drop the longest chain.
+//!
+//! Full Rhai scripts for agents, simulated models and response generators. A text is compiled once for all that use it. A short script is
+//! evaluated on the thread that asks for it, within narrow limits (1,000 operations, small values, a small stack). A script that needs more
+//! starts again on a worker thread with a large stack, and the thread is kept for the next script. This is possible because a script has no
+//! effects. Only the variables that the text names are converted. Templates that repeat or build something, and schemas with references or
+//! patterns, use the same threads (`apart.rs`), so that a signal or a time limit is heard while they compute. A job has a limit of
+//! memory; a thread whose job wants too much at once never continues (`ensemble-memory`), and is replaced.
+//!
+//! Invariant: a script has no access to files, the network or a clock, it stops at a limit or on request, and it gives the same value on
+//! either thread.
+
+pub mod apart;
+mod budget;
+mod calls;
+mod convert;
+mod engine;
+mod examined;
+mod inline;
+mod known;
+mod literal;
+mod names;
+pub mod regular_files;
+#[cfg(test)]
+mod tests;
+mod to_json;
+mod variable;
+mod view;
+mod workers;
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rhai::{AST, Dynamic, Engine, EvalAltResult, Position, Scope};
+use serde_json::Value;
+
+use self::workers::Lost;
+
+pub use examined::{Examined, examine};
+pub use literal::{WrittenOutput, keys_of, latched_keys, type_of};
+pub use variable::Variable;
+
+/// From now on, the virtual time (tokio's paused clock) of a runtime on this thread stands while a script of that runtime
+/// is evaluated on another thread. Without this, the time limit of the script would be over at once.
+pub fn hold_virtual_time() {
+    workers::hold_virtual_time();
+}
+
+/// A compiled script.
+pub struct Script {
+    ast: AST,
+    words: Words,
+    /// Is the script run inline first? No longer after it has exceeded the inline limits once.
+    inline: AtomicBool,
+}
+
+/// All words of a text that may be names.
+type Words = HashSet<Box<str>>;
+
+impl fmt::Debug for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Script").finish_non_exhaustive()
+    }
+}
+
+/// A syntax error of a script.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScriptError {
+    /// What is wrong, without the place.
+    pub message: String,
+    /// Line in the script, from 1; 0 where there is none.
+    pub line: usize,
+    /// Column in the script, from 1; 0 where there is none.
+    pub column: usize,
+}
+
+/// Why a script returned no value.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ScriptFailure {
+    /// The script threw an error, or an error of the language stopped it.
+    Reported(ScriptError),
+    /// The script exceeded a limit of the sandbox.
+    Limit(ScriptError),
+    /// The script was stopped from outside.
+    Stopped,
+}
+
+impl Script {
+    /// Compiles the text. Scripts of the same text share the compiled form.
+    ///
+    /// # Errors
+    /// The text is not a valid script.
+    pub fn compile(text: &str) -> Result<Arc<Self>, ScriptError> {
+        known::script(text, || {
+            let own = text.to_owned();
+            workers::wait(move || Self::of_text(&own)).unwrap_or_else(|| Err(broken_error()))
+        })
+    }
+
+    fn of_text(text: &str) -> Result<Self, ScriptError> {
+        let ast = engine::engine(|| false).compile(text);
+        let ast = ast.map_err(|error| ScriptError::at(error.err_type().to_string(), error.position()))?;
+        let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let words: Words = words.map(Into::into).collect();
+        Ok(Self {
+            inline: inline::is_fit(&ast, &words).into(),
+            ast,
+            words,
+        })
+    }
+
+    /// May the script read the variable of this name? If not, the caller need not prepare the variable.
+    pub fn reads(&self, name: &str) -> bool {
+        self.words.contains(name)
+    }
+
+    /// Runs the script and returns its last value. Dropping the future stops the script.
+    ///
+    /// # Errors
+    /// The script failed or exceeded a limit.
+    pub async fn run<N: Name>(self: &Arc<Self>, variables: Vec<(N, Variable)>) -> Result<Value, ScriptFailure> {
+        if self.inline.load(Ordering::Relaxed) {
+            if let Some(ended) = inline::run(&self.ast, &self.words, &variables) {
+                return ended;
+            }
+            self.inline.store(false, Ordering::Relaxed);
+        }
+        let (script, stop) = (Arc::clone(self), StopOnDrop::default());
+        let flag = Arc::clone(&stop.0);
+        let asked = move || flag.load(Ordering::Relaxed);
+        let prepare = move || {
+            let scope = scope(&variables, &script.words, Variable::whole);
+            (script, scope)
+        };
+        let run = move |(script, scope): (Arc<Self>, _)| match asked() {
+            true => Err(ScriptFailure::Stopped),
+            false => script.perform(scope, asked),
+        };
+        let ended = workers::perform_within(engine::MOST_MEMORY, prepare, run).await;
+        ended.unwrap_or_else(|lost| {
+            Err(match lost {
+                Lost::Memory => too_much_memory(Position::NONE),
+                Lost::Broken => broken(),
+            })
+        })
+    }
+
+    /// Runs the script on this thread, which needs a large stack. `stop` is called regularly and ends the script when
+    /// it returns true.
+    fn perform(
+        &self,
+        scope: Scope<'static>,
+        stop: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Result<Value, ScriptFailure> {
+        evaluate(&engine::engine(stop), &self.ast, scope).unwrap_or_else(|error| Err(explain(*error, Position::NONE)))
+    }
+}
+
+/// A name of a variable.
+pub trait Name: AsRef<str> + Send + Sync + 'static {}
+
+impl<N: AsRef<str> + Send + Sync + 'static> Name for N {}
+
+/// The variables, of which only those are converted that the script names.
+fn scope<N: Name>(
+    variables: &[(N, Variable)],
+    words: &Words,
+    convert: impl Fn(&Variable) -> Dynamic,
+) -> Scope<'static> {
+    let mut scope = Scope::with_capacity(variables.len());
+    for (name, variable) in variables {
+        let value = if words.contains(name.as_ref()) {
+            convert(variable)
+        } else {
+            Dynamic::UNIT
+        };
+        scope.push_dynamic(name.as_ref(), value);
+    }
+    scope
+}
+
+/// Evaluates the script. The outer error is that of the engine, so that the caller can inspect it.
+fn evaluate(
+    engine: &Engine,
+    ast: &AST,
+    mut scope: Scope<'static>,
+) -> Result<Result<Value, ScriptFailure>, Box<EvalAltResult>> {
+    let value: Dynamic = engine.eval_ast_with_scope(&mut scope, ast)?;
+    Ok(to_json::to_json(value).map_err(|message| {
+        ScriptFailure::Reported(ScriptError::at(
+            format!("the script's result {message}"),
+            Position::NONE,
+        ))
+    }))
+}
+
+/// Stops the script when its future is dropped.
+#[derive(Debug, Default)]
+struct StopOnDrop(Arc<AtomicBool>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn broken_error() -> ScriptError {
+    ScriptError::at("the script's engine broke down".into(), Position::NONE)
+}
+
+fn broken() -> ScriptFailure {
+    ScriptFailure::Reported(broken_error())
+}
+
+impl ScriptError {
+    fn at(message: String, position: Position) -> Self {
+        Self {
+            message,
+            line: position.line().unwrap_or(0),
+            column: position.position().unwrap_or(0),
+        }
+    }
+}
+
+/// The engine's error by kind; `outer` is the place of the call in which it happened.
+fn explain(mut error: EvalAltResult, outer: Position) -> ScriptFailure {
+    if let EvalAltResult::ErrorInFunctionCall(_, _, inner, position) = error {
+        return explain(*inner, position);
+    }
+    let own = error.take_position();
+    let position = if own.is_none() { outer } else { own };
+    match error {
+        EvalAltResult::ErrorTerminated(why, _) if !why.is_unit() => too_much_memory(position),
+        EvalAltResult::ErrorTerminated(..) => ScriptFailure::Stopped,
+        EvalAltResult::ErrorTooManyOperations(_) => {
+            limit(format!("more than {} operations", engine::OPERATION_LIMIT), position)
+        }
+        EvalAltResult::ErrorStackOverflow(_) => {
+            limit(format!("more than {} nested calls", engine::CALL_LIMIT), position)
+        }
+        EvalAltResult::ErrorTooManyVariables(_) => {
+            limit(format!("more than {} variables", engine::VARIABLE_LIMIT), position)
+        }
+        EvalAltResult::ErrorDataTooLarge(what, _) => limit(format!("{} too large", what.to_lowercase()), position),
+        EvalAltResult::ErrorRuntime(value, _) => ScriptFailure::Reported(ScriptError::at(thrown(value), position)),
+        other => ScriptFailure::Reported(ScriptError::at(other.to_string(), position)),
+    }
+}
+
+fn too_much_memory(position: Position) -> ScriptFailure {
+    let most = engine::MEMORY_LIMIT >> 20;
+    limit(format!("more than {most} MiB of memory"), position)
+}
+
+fn limit(what: String, position: Position) -> ScriptFailure {
+    let message = format!("the script ran past a limit of its sandbox: {what}");
+    ScriptFailure::Limit(ScriptError::at(message, position))
+}
+
+/// What a script threw, in words: a text, `#{error: text}`, or else JSON.
+fn thrown(value: Dynamic) -> String {
+    let value = match to_json::to_json(value) {
+        Ok(Value::Object(mut map)) => map.remove("error").unwrap_or(Value::Object(map)),
+        Ok(value) => value,
+        Err(_) => Value::from("the script threw a value that is no JSON"),
+    };
+    match value {
+        Value::String(text) => text,
+        Value::Null => "the script failed without saying why".into(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,275 @@
+//! The outputs of a script, from its text: the map literals with which it ends.
+//!
+//! The script is not run. If the last value is not a map literal or a choice between map literals, the outputs are
+//! unknown.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rhai::{AST, ASTNode, Array, Dynamic, Expr, Map, Stmt};
+
+use ensemble_language::condition::{Fields, Range, Type};
+use ensemble_language::data::RESPONSE;
+
+/// A possible output: its keys, and what the value of each can be.
+pub type WrittenOutput = BTreeMap<String, Type>;
+
+/// The top-level keys of these outputs.
+pub fn keys_of(outputs: &[WrittenOutput]) -> BTreeSet<String> {
+    outputs.iter().flat_map(BTreeMap::keys).cloned().collect()
+}
+
+/// What an output can be that is one of these.
+pub fn type_of(outputs: &[WrittenOutput]) -> Type {
+    let one = |output: &WrittenOutput| Type::map(Fields::exactly(output.clone()));
+    outputs.iter().map(one).fold(Type::never(), Type::or)
+}
+
+/// The keys that are written only as `true`, and that other outputs do not have.
+pub fn latched_keys(outputs: &[WrittenOutput]) -> BTreeSet<String> {
+    let written_true = Type::of_value(&true.into());
+    let is_latched = |key: &String| {
+        let mut written = outputs.iter().filter_map(|output| output.get(key));
+        written.all(|of| *of == written_true) && outputs.iter().any(|output| !output.contains_key(key))
+    };
+    keys_of(outputs).into_iter().filter(is_latched).collect()
+}
+
+/// The possible outputs of the script; `None` if they are unknown.
+pub(super) fn outputs(ast: &AST) -> Option<Vec<WrittenOutput>> {
+    let mut outputs = Vec::new();
+    let mut leaves_early = false;
+    ast.walk(&mut |path: &[ASTNode]| {
+        leaves_early |= matches!(path.last(), Some(ASTNode::Stmt(Stmt::Return(_, flags, _))) if flags.is_empty());
+        !leaves_early
+    });
+    (!leaves_early && ends_with(ast.statements(), &mut outputs)).then_some(outputs)
+}
+
+/// Adds the possible values of these statements; `false` where they are not known.
+fn ends_with(statements: &[Stmt], outputs: &mut Vec<WrittenOutput>) -> bool {
+    match statements
+        .iter()
+        .rev()
+        .find(|statement| !matches!(statement, Stmt::Noop(_)))
+    {
+        Some(Stmt::Expr(expr)) => is_literal(expr, outputs),
+        Some(Stmt::If(flow, _)) => {
+            ends_with(flow.body.statements(), outputs) && ends_with(flow.branch.statements(), outputs)
+        }
+        Some(Stmt::Block(block)) => ends_with(block.statements(), outputs),
+        // What is thrown is a failure, and no output.
+        Some(Stmt::Return(_, flags, _)) => !flags.is_empty(),
+        _ => false,
+    }
+}
+
+fn is_literal(expr: &Expr, outputs: &mut Vec<WrittenOutput>) -> bool {
+    match expr {
+        Expr::Map(entries, _) => {
+            let entries = entries.0.iter();
+            let entry = |(key, value): &(rhai::Ident, Expr)| (key.as_str().to_owned(), of_expr(value));
+            outputs.push(entries.map(entry).collect());
+            true
+        }
+        Expr::DynamicConstant(value, _) => {
+            outputs.push(of_constant(value));
+            true
+        }
+        Expr::Stmt(block) => ends_with(block.statements(), outputs),
+        Expr::StringConstant(..)
+        | Expr::InterpolatedString(..)
+        | Expr::IntegerConstant(..)
+        | Expr::FloatConstant(..)
+        | Expr::BoolConstant(..)
+        | Expr::Array(..) => {
+            // How a text becomes an output is not decided here.
+            let of = match expr {
+                Expr::StringConstant(..) | Expr::InterpolatedString(..) => Type::any(),
+                _ => of_expr(expr),
+            };
+            outputs.push(response(of));
+            true
+        }
+        _ => false,
+    }
+}
+
+fn response(of: Type) -> WrittenOutput {
+    WrittenOutput::from([(RESPONSE.to_owned(), of)])
+}
+
+/// What an expression gives, by its text.
+fn of_expr(expr: &Expr) -> Type {
+    match expr {
+        Expr::BoolConstant(value, _) => Type::of_value(&(*value).into()),
+        Expr::IntegerConstant(value, _) => Type::of_value(&(*value).into()),
+        Expr::FloatConstant(value, _) => Type::number(Range::between(**value, **value)),
+        Expr::StringConstant(text, _) => Type::one_of([text.as_str()]),
+        Expr::InterpolatedString(..) => Type::text(),
+        Expr::Unit(_) => Type::nothing(),
+        Expr::Array(items, _) => Type::list(items.iter().map(of_expr).fold(Type::never(), Type::or)),
+        Expr::Map(entries, _) => {
+            let entry = |(key, value): &(rhai::Ident, Expr)| (key.as_str().to_owned(), of_expr(value));
+            Type::map(Fields::exactly(entries.0.iter().map(entry)))
+        }
+        Expr::DynamicConstant(value, _) => of_dynamic(value),
+        Expr::And(..) | Expr::Or(..) => Type::boolean(),
+        _ => Type::any(),
+    }
+}
+
+fn of_dynamic(value: &Dynamic) -> Type {
+    if let Some(map) = value.read_lock::<Map>() {
+        let entry = |(key, value): (_, &Dynamic)| (ToString::to_string(key), of_dynamic(value));
+        return Type::map(Fields::exactly(map.iter().map(entry)));
+    }
+    if let Some(items) = value.read_lock::<Array>() {
+        return Type::list(items.iter().map(of_dynamic).fold(Type::never(), Type::or));
+    }
+    if value.is_unit() {
+        return Type::nothing();
+    }
+    if let Ok(value) = value.as_bool() {
+        return Type::of_value(&value.into());
+    }
+    if let Ok(value) = value.as_int() {
+        return Type::of_value(&value.into());
+    }
+    if let Ok(value) = value.as_float() {
+        return Type::number(Range::between(value, value));
+    }
+    match value.as_immutable_string_ref() {
+        Ok(text) => Type::one_of([text.as_str()]),
+        Err(_) => Type::any(),
+    }
+}
+
+fn of_constant(value: &Dynamic) -> WrittenOutput {
+    match value.read_lock::<Map>() {
+        Some(map) => {
+            let entry = |(key, value): (_, &Dynamic)| (ToString::to_string(key), of_dynamic(value));
+            map.iter().map(entry).collect()
+        }
+        None => response(of_dynamic(value)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{WrittenOutput, keys_of, latched_keys, type_of};
+
+    fn written_outputs(text: &str) -> Option<Vec<WrittenOutput>> {
+        crate::examine("a.rhai", text).outputs
+    }
+
+    #[test]
+    fn keys_are_known_only_where_the_text_tells_them() {
+        let known: &[(&str, &[&str])] = &[
+            ("#{a: 1, b: execution}", &["a", "b"]),
+            ("let x = 1; #{ \"a b\": x }", &["a b"]),
+            (
+                "if execution > 1 { #{a: 1} } else if execution > 0 { throw \"no\"; } else { #{b: 1} }",
+                &["a", "b"],
+            ),
+            ("#{a: #{inner: 1}}", &["a"]),
+            ("fn f(x) { x + 1 } #{a: f(1)}", &["a"]),
+            ("{ let y = 2; #{y: y} }", &["y"]),
+            ("`text ${input}`", &["response"]),
+            ("7", &["response"]),
+        ];
+        for (text, expected) in known {
+            let keys = keys_of(&written_outputs(text).unwrap_or_else(|| panic!("{text}")));
+            assert_eq!(keys.iter().map(String::as_str).collect::<Vec<_>>(), *expected, "{text}");
+        }
+        for text in [
+            "let m = #{a: 1}; m.b = 2; m",
+            "dependencies.a",
+            "#{a: 1} + #{b: 2}",
+            "if x { return #{b: 1}; } #{a: 1}",
+            "if execution > 1 { #{a: 1} }",
+            "parse_json(input)",
+            "let f = || 1; f.call()",
+            "switch x { 1 => #{a: 1}, _ => #{b: 1} }",
+            "#{a: ",
+            "",
+        ] {
+            assert_eq!(written_outputs(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_latched_if_nothing_takes_it_back() {
+        let rows: &[(&str, &[&str])] = &[
+            ("if execution < 2 { #{more: true} } else { #{text: input} }", &["more"]),
+            ("if execution < 2 { #{more: true, n: 1} } else { \"done\" }", &["more"]),
+            ("if execution < 2 { #{more: true} } else { #{more: false} }", &[]),
+            (
+                "if execution < 2 { #{more: true} } else { #{more: execution < 3} }",
+                &[],
+            ),
+            ("if execution < 2 { #{more: true} } else { throw \"no\"; }", &[]),
+            ("#{more: true}", &[]),
+            (
+                "if execution < 2 { #{more: true} } else if execution < 3 { #{more: false} } else { #{} }",
+                &[],
+            ),
+            ("if execution < 2 { #{more: 1} } else { #{} }", &[]),
+        ];
+        for (text, expected) in rows {
+            let keys = latched_keys(&written_outputs(text).unwrap_or_else(|| panic!("{text}")));
+            assert_eq!(keys.iter().map(String::as_str).collect::<Vec<_>>(), *expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_an_output_can_be_is_known_from_its_literals() {
+        let rows: &[(&str, &[&str], &[&str])] = &[
+            (
+                "#{a: 1}",
+                &[r#"{"a":1}"#],
+                &[r#"{"a":2}"#, r#"{"a":"1"}"#, "{}", r#"{"a":1,"b":1}"#],
+            ),
+            ("#{a: 1.5, b: -2}", &[r#"{"a":1.5,"b":-2}"#], &[r#"{"a":1,"b":-2}"#]),
+            ("#{a: \"x\"}", &[r#"{"a":"x"}"#], &[r#"{"a":"y"}"#]),
+            (
+                "#{a: `x${input}`}",
+                &[r#"{"a":"x"}"#, r#"{"a":"other"}"#],
+                &[r#"{"a":1}"#],
+            ),
+            ("#{a: ()}", &[r#"{"a":null}"#], &[r#"{"a":""}"#]),
+            (
+                "#{a: execution > 1 && input == \"\"}",
+                &[r#"{"a":true}"#, r#"{"a":false}"#],
+                &[r#"{"a":1}"#],
+            ),
+            (
+                "#{a: [1, \"x\"]}",
+                &[r#"{"a":[]}"#, r#"{"a":["x",1]}"#],
+                &[r#"{"a":[2]}"#, r#"{"a":1}"#],
+            ),
+            (
+                "#{a: #{b: true}}",
+                &[r#"{"a":{"b":true}}"#],
+                &[r#"{"a":{"b":false}}"#, r#"{"a":{}}"#],
+            ),
+            ("#{a: input}", &[r#"{"a":1}"#, r#"{"a":[{}]}"#], &["{}"]),
+            (
+                "if execution > 1 { #{a: 1} } else { #{a: \"x\", b: 2} }",
+                &[r#"{"a":1}"#, r#"{"a":"x","b":2}"#],
+                &[r#"{"a":2}"#, r#"{"a":true}"#, r#"{"a":1,"c":1}"#],
+            ),
+            ("7", &[r#"{"response":7}"#], &[r#"{"response":8}"#]),
+            ("\"7\"", &[r#"{"response":7}"#, r#"{"response":"7"}"#], &["{}"]),
+        ];
+        for (text, can_be, cannot_be) in rows {
+            let of = type_of(&written_outputs(text).unwrap_or_else(|| panic!("{text}")));
+            let admits = |json: &str| of.admits(&serde_json::from_str(json).expect("JSON"));
+            can_be
+                .iter()
+                .for_each(|json| assert!(admits(json), "{text} can be {json}"));
+            cannot_be
+                .iter()
+                .for_each(|json| assert!(!admits(json), "{text} cannot be {json}"));
+        }
+    }
+}

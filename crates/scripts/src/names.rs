@@ -1,0 +1,437 @@
+//! The names that a script reads, from its text.
+//!
+//! The script is parsed and not run. A key that the script tests in any way counts as one that may be missing, and is not
+//! listed.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use rhai::{AST, ASTFlags, ASTNode, BinaryExpr, Expr, FnCallExpr, Position, Stmt};
+
+use super::calls::{self, Call};
+use ensemble_language::check::{ScriptKey, ScriptName, ScriptText};
+
+/// The variables whose keys are listed.
+const KEYED: [&str; 4] = ["dependencies", "context", "inputs", "parameters"];
+/// The beginning of the names that the engine gives to closures.
+const CLOSURE: &str = "anon$";
+
+/// The names that the script reads.
+pub(super) fn script_text(name: String, text: String, ast: &AST) -> ScriptText {
+    let functions: HashSet<&str> = ast.iter_functions().map(|function| function.name).collect();
+    let mut main = Names::default();
+    let mut path = Vec::new();
+    for statement in ast.statements() {
+        statement.walk(&mut path, &mut |path: &[ASTNode]| main.note(path));
+    }
+    let is_closure = |name: &str| name.starts_with(CLOSURE);
+    let (in_functions, mut in_closures) = (in_bodies(ast, &|name| !is_closure(name)), in_bodies(ast, &is_closure));
+    // A parameter that is not captured is another variable.
+    let hidden = |variable: &str| {
+        let has_it = |function: rhai::ScriptFnMetadata<'_>| function.params.contains(&variable);
+        let mut closures = ast.iter_functions().filter(|function| is_closure(function.name));
+        main.defined.contains(variable)
+            || in_closures.defined.contains(variable)
+            || (closures.any(has_it) && !main.captured.contains(variable))
+    };
+    let free = |names: &Names| {
+        let names = names.free.iter().filter(|(name, _)| !functions.contains(name.as_str()));
+        first_places(names.map(|(name, place)| (name.clone(), *place)))
+    };
+    main.keys.append(&mut in_closures.keys);
+    main.tested.append(&mut in_closures.tested);
+    main.tested_names.append(&mut in_closures.tested_names);
+    let keys = main
+        .keys
+        .iter()
+        .filter(|one| !hidden(&one.variable) && !main.is_tested(one));
+    let keys: Vec<&KeyRead> = keys.collect();
+    let may_be_missing = |variable: &str, key: &str| {
+        let mut reads = keys.iter().filter(|one| one.variable == variable && one.key == key);
+        reads.all(|one| one.may_be_missing)
+    };
+    let places = keys
+        .iter()
+        .map(|one| ((one.variable.clone(), one.key.clone()), one.place));
+    let keys = first_places(places)
+        .into_iter()
+        .map(|((variable, key), place)| ScriptKey {
+            may_be_missing: may_be_missing(&variable, &key),
+            variable,
+            key: named((key, place)),
+        });
+    let all = [&main, &in_functions, &in_closures];
+    let calls = || all.iter().flat_map(|names| &names.calls);
+    let mut own: HashMap<&str, BTreeSet<usize>> = HashMap::new();
+    for function in ast.iter_functions() {
+        own.entry(function.name).or_default().insert(function.params.len());
+    }
+    let requested = all.iter().flat_map(|names| names.requested.iter().cloned());
+    ScriptText {
+        free: free(&main).into_iter().map(named).collect(),
+        free_in_functions: free(&in_functions).into_iter().map(named).collect(),
+        keys: keys.collect(),
+        unknown_functions: calls::unknown(calls(), &functions, &text)
+            .into_iter()
+            .map(|(name, place, near)| (named((name, place)), near))
+            .collect(),
+        miscalled: calls::miscalled(calls(), &own, &text)
+            .into_iter()
+            .map(|(name, place, arguments)| (named((name, place)), arguments))
+            .collect(),
+        requests: all
+            .iter()
+            .find_map(|names| names.requests)
+            .map(|place| named(("agent_requests".to_owned(), place))),
+        requested: first_places(requested).into_iter().map(named).collect(),
+        name,
+        text,
+    }
+}
+
+/// The names in the functions of these names.
+fn in_bodies(ast: &AST, is_meant: &dyn Fn(&str) -> bool) -> Names {
+    let mut bodies = ast.clone();
+    bodies.clear_statements();
+    bodies.retain_functions(|_, _, name, _| is_meant(name));
+    let mut names = Names::default();
+    bodies.walk(&mut |path: &[ASTNode]| names.note(path));
+    names
+}
+
+fn named((name, place): (String, Position)) -> ScriptName {
+    ScriptName {
+        name,
+        place: (place.line().unwrap_or(0), place.position().unwrap_or(0)),
+    }
+}
+
+fn first_places<K: PartialEq>(all: impl Iterator<Item = (K, Position)>) -> Vec<(K, Position)> {
+    let mut first: Vec<(K, Position)> = Vec::new();
+    for (key, place) in all {
+        if !first.iter().any(|(known, _)| *known == key) {
+            first.push((key, place));
+        }
+    }
+    first
+}
+
+/// A key that is read.
+struct KeyRead {
+    variable: String,
+    key: String,
+    place: Position,
+    /// The variable that holds its value afterwards.
+    held_by: Option<String>,
+    /// Whether the value is compared or passed on.
+    may_be_missing: bool,
+}
+
+/// What was found in one part of a script.
+#[derive(Default)]
+struct Names {
+    free: Vec<(String, Position)>,
+    keys: Vec<KeyRead>,
+    /// The keys that are tested: variable and key.
+    tested: BTreeSet<(String, String)>,
+    /// The variables that are tested for nothing.
+    tested_names: BTreeSet<String>,
+    /// The variables that the script defines or changes.
+    defined: HashSet<String>,
+    captured: HashSet<String>,
+    /// The functions that are called.
+    calls: Vec<Call>,
+    /// The place of `agent_requests` in a map.
+    requests: Option<Position>,
+    /// The agents that are requested.
+    requested: Vec<(String, Position)>,
+}
+
+impl Names {
+    fn is_tested(&self, read: &KeyRead) -> bool {
+        let is_held = read
+            .held_by
+            .as_ref()
+            .is_some_and(|name| self.tested_names.contains(name));
+        is_held || self.tested.contains(&(read.variable.clone(), read.key.clone()))
+    }
+
+    /// Notes one node; always continues.
+    fn note(&mut self, path: &[ASTNode<'_>]) -> bool {
+        match path.last() {
+            Some(ASTNode::Expr(expr)) => self.expr(expr, path),
+            Some(ASTNode::Stmt(statement)) => self.statement(statement),
+            _ => {}
+        }
+        true
+    }
+
+    fn statement(&mut self, statement: &Stmt) {
+        match statement {
+            Stmt::Var(var, ..) => drop(self.defined.insert(var.0.name.to_string())),
+            Stmt::For(parts, _) => {
+                self.defined.insert(parts.0.name.to_string());
+                self.defined.extend(parts.1.iter().map(|name| name.name.to_string()));
+            }
+            Stmt::TryCatch(flow, _) => self
+                .defined
+                .extend(variable(&flow.expr).map(|(name, _)| name.to_owned())),
+            Stmt::Assignment(assignment) => self.defined.extend(root(&assignment.1.lhs).map(str::to_owned)),
+            Stmt::FnCall(call, place) => {
+                self.call(call);
+                self.calls.extend(calls::called(call, *place, false));
+            }
+            _ => {}
+        }
+    }
+
+    fn expr(&mut self, expr: &Expr, path: &[ASTNode<'_>]) {
+        match expr {
+            Expr::Variable(parts, _, place) if parts.0.is_none() && parts.2.is_empty() => {
+                self.free.push((parts.1.to_string(), *place));
+            }
+            Expr::Dot(both, flags, _) | Expr::Index(both, flags, _) => self.member(expr, both, *flags, path),
+            Expr::FnCall(call, place) => {
+                self.call(call);
+                self.calls.extend(calls::called(call, *place, false));
+            }
+            Expr::MethodCall(call, place) => self.calls.extend(calls::called(call, *place, true)),
+            Expr::Map(entries, _) if !is_part_of_a_value(path) => {
+                for (key, value) in entries.0.iter().filter(|(key, _)| key.as_str() == "agent_requests") {
+                    if let Some(targets) = calls::targets(value) {
+                        self.requests.get_or_insert(key.pos);
+                        self.requested.extend(targets);
+                    }
+                }
+            }
+            Expr::Coalesce(operands, _) => operands.iter().for_each(|one| self.test(one)),
+            _ => {}
+        }
+    }
+
+    /// A call that compares something with nothing, asks for a key, or asks for the type of a value; or the capture of
+    /// variables by a closure.
+    fn call(&mut self, call: &FnCallExpr) {
+        let args = &call.args;
+        match call.name.as_str() {
+            "==" | "!=" if args.iter().any(|one| matches!(one, Expr::Unit(_))) => {
+                args.iter().for_each(|one| self.test(one));
+            }
+            "contains" => {
+                if let [place, Expr::StringConstant(key, _)] = args.as_slice()
+                    && let Some((name, _)) = variable(place)
+                {
+                    self.tested.insert((name.to_owned(), key.to_string()));
+                }
+            }
+            "type_of" | "is_def_var" | "get" => args.iter().for_each(|one| self.test(one)),
+            "curry" => self
+                .captured
+                .extend(args.iter().filter_map(|one| Some(variable(one)?.0.to_owned()))),
+            _ => {}
+        }
+    }
+
+    /// `variable.key…` or `variable["key"]…`.
+    fn member(&mut self, expr: &Expr, both: &BinaryExpr, flags: ASTFlags, path: &[ASTNode<'_>]) {
+        let Some((name, _)) = variable(&both.lhs).filter(|(name, _)| KEYED.contains(name)) else {
+            return;
+        };
+        if let Expr::MethodCall(call, _) = first(&both.rhs) {
+            if let Some(Expr::StringConstant(key, _)) = call.args.first() {
+                self.tested.insert((name.to_owned(), key.to_string()));
+            }
+            return;
+        }
+        let Some((key, place)) = key(first(&both.rhs)) else {
+            return;
+        };
+        if is_optional(&both.rhs) || flags.contains(ASTFlags::NEGATED) || is_method_of_type(&both.rhs) {
+            self.tested.insert((name.to_owned(), key.to_owned()));
+        }
+        let held_by = match path.iter().rev().nth(1) {
+            Some(ASTNode::Stmt(Stmt::Var(var, ..))) if std::ptr::eq(&raw const var.1, expr) => {
+                Some(var.0.name.to_string())
+            }
+            _ => None,
+        };
+        self.keys.push(KeyRead {
+            variable: name.to_owned(),
+            key: key.to_owned(),
+            place,
+            held_by,
+            may_be_missing: is_compared_or_passed_on(expr, path),
+        });
+    }
+
+    fn test(&mut self, expr: &Expr) {
+        match expr {
+            Expr::Dot(both, ..) | Expr::Index(both, ..) => {
+                if let (Some((name, _)), Some((key, _))) = (variable(&both.lhs), key(first(&both.rhs))) {
+                    self.tested.insert((name.to_owned(), key.to_owned()));
+                }
+            }
+            other => self
+                .tested_names
+                .extend(variable(other).map(|(name, _)| name.to_owned())),
+        }
+    }
+}
+
+/// Whether the expression is an item of a literal list or map.
+fn is_part_of_a_value(path: &[ASTNode<'_>]) -> bool {
+    let outer = path.iter().rev().nth(1);
+    matches!(outer, Some(ASTNode::Expr(Expr::Map(..) | Expr::Array(..))))
+}
+
+/// Whether the expression is compared, chosen by, or given to a function.
+fn is_compared_or_passed_on(expr: &Expr, path: &[ASTNode<'_>]) -> bool {
+    let is_weak = |call: &FnCallExpr| call.op_token.is_none() || matches!(call.name.as_str(), "==" | "!=");
+    match path.iter().rev().nth(1) {
+        Some(ASTNode::Expr(Expr::FnCall(call, _) | Expr::MethodCall(call, _))) => is_weak(call),
+        Some(ASTNode::Stmt(Stmt::FnCall(call, _))) => is_weak(call),
+        Some(ASTNode::Stmt(Stmt::Switch(parts, _))) => std::ptr::eq(&raw const parts.0, expr),
+        // What is done with the value afterwards is not looked at.
+        Some(ASTNode::Stmt(Stmt::Var(..) | Stmt::Assignment(..))) => true,
+        _ => false,
+    }
+}
+
+fn variable(expr: &Expr) -> Option<(&str, Position)> {
+    match expr {
+        Expr::Variable(parts, _, place) => Some((&parts.1, *place)),
+        _ => None,
+    }
+}
+
+/// The variable at the beginning of a chain.
+fn root(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Dot(both, ..) | Expr::Index(both, ..) => root(&both.lhs),
+        other => variable(other).map(|(name, _)| name),
+    }
+}
+
+/// The first step of the rest of a chain.
+fn first(rest: &Expr) -> &Expr {
+    match rest {
+        Expr::Dot(both, ..) | Expr::Index(both, ..) => &both.lhs,
+        other => other,
+    }
+}
+
+/// Whether the rest of the chain does without the value of its first step.
+fn is_optional(rest: &Expr) -> bool {
+    matches!(rest, Expr::Dot(_, flags, _) | Expr::Index(_, flags, _) if flags.contains(ASTFlags::NEGATED))
+}
+
+/// `.key.type_of()`.
+fn is_method_of_type(rest: &Expr) -> bool {
+    matches!(rest, Expr::Dot(both, ..) if matches!(first(&both.rhs), Expr::MethodCall(call, _) if call.name == "type_of"))
+}
+
+fn key(expr: &Expr) -> Option<(&str, Position)> {
+    match expr {
+        Expr::Property(parts, place) => Some((&parts.2, *place)),
+        Expr::StringConstant(text, place) => Some((text, *place)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use ensemble_language::check::ScriptText;
+
+    fn names(name: &str, text: &str) -> Option<Arc<ScriptText>> {
+        crate::examine(name, text).names
+    }
+
+    /// Free names, those in functions, and keys: `x 1:5`, `context.a 1:1`.
+    fn read(text: &str) -> [Vec<String>; 3] {
+        let found = names("a.rhai", text).unwrap_or_else(|| panic!("{text}"));
+        let place = |(line, column): (usize, usize)| format!("{line}:{column}");
+        let named = |names: &[ensemble_language::check::ScriptName]| {
+            let named = names.iter();
+            named.map(|one| format!("{} {}", one.name, place(one.place))).collect()
+        };
+        let keys = found.keys.iter();
+        let keys = keys.map(|one| {
+            let mark = if one.may_be_missing && one.variable == "parameters" {
+                "?"
+            } else {
+                ""
+            };
+            format!("{}.{}{mark} {}", one.variable, one.key.name, place(one.key.place))
+        });
+        [named(&found.free), named(&found.free_in_functions), keys.collect()]
+    }
+
+    #[test]
+    fn variables_that_the_script_does_not_define_are_free() {
+        let rows: &[(&str, &[&str], &[&str])] = &[
+            ("input + inptu + inptu", &["input 1:1", "inptu 1:9"], &[]),
+            ("let x = 1;\nx + y", &["y 2:5"], &[]),
+            ("for (a, i) in [1] { a + i }", &[], &[]),
+            ("try { 1 } catch (e) { e }", &[], &[]),
+            ("if true { let x = 1; } x", &["x 1:24"], &[]),
+            ("x = 1; x", &["x 1:1"], &[]),
+            ("[1].map(|a| a + b)", &["b 1:17"], &[]),
+            ("let b = 1; [1].map(|a| [2].map(|c| a + b + c))", &[], &[]),
+            ("fn f(a) { a + input } f(1)", &[], &["input 1:15"]),
+            ("fn f(a) { let b = a; [b].map(|c| b + c) } [1].map(f)", &[], &[]),
+            ("const N = 1; fn f() { global::N } f()", &[], &[]),
+            ("`${input} ${oops}`", &["input 1:4", "oops 1:13"], &[]),
+            ("#{a: 1}.a; \"x\".len()", &[], &[]),
+            ("switch input { 1 => a, _ => 2 }", &["input 1:8", "a 1:21"], &[]),
+        ];
+        for (text, free, in_functions) in rows {
+            let [found, found_in_functions, _] = read(text);
+            assert_eq!(found, *free, "{text}");
+            assert_eq!(found_in_functions, *in_functions, "{text}");
+        }
+    }
+
+    #[test]
+    fn keys_that_are_read_without_a_test() {
+        let rows: &[(&str, &[&str])] = &[
+            (
+                "dependencies.a.b + dependencies[\"c\"]",
+                &["dependencies.a 1:14", "dependencies.c 1:33"],
+            ),
+            ("let x = context.a;\ninputs.b + x", &["context.a 1:17", "inputs.b 2:8"]),
+            ("[1].filter(|n| n > context.a)", &["context.a 1:28"]),
+            ("context.a.len()", &["context.a 1:9"]),
+            ("dependencies[input]", &[]),
+            ("parameters.a", &["parameters.a 1:12"]),
+            ("parameters.a + 1", &["parameters.a 1:12"]),
+            ("f(parameters.a)", &["parameters.a? 1:14"]),
+            ("parameters.a == 1", &["parameters.a? 1:12"]),
+            ("switch parameters.a { 1 => 2, _ => 3 }", &["parameters.a? 1:19"]),
+            ("let a = parameters.a; a", &["parameters.a? 1:20"]),
+            ("parameters.a == 1 || parameters.a", &["parameters.a 1:12"]),
+            ("parameters.get(\"a\", 1)", &[]),
+            ("parameters.a ?? 1", &[]),
+            ("request.context.a", &[]),
+            ("dependencies.keys()", &[]),
+            ("dependencies.get(\"a\", 1); dependencies.a", &[]),
+            ("if \"a\" in dependencies { dependencies.a.b }", &[]),
+            ("if dependencies.contains(\"a\") { dependencies.a.b }", &[]),
+            ("if dependencies.a != () { dependencies.a.b }", &[]),
+            ("dependencies.a ?? 1", &[]),
+            ("dependencies.a?.b", &[]),
+            ("type_of(dependencies.a)", &[]),
+            ("dependencies.a.type_of()", &[]),
+            ("let a = dependencies.a; if a == () { 1 }", &[]),
+            ("let dependencies = #{}; dependencies.a", &[]),
+            ("dependencies.a = 1; dependencies.a", &[]),
+            ("[#{}].map(|context| context.a)", &[]),
+            ("for context in [#{}] { context.a }", &[]),
+            ("fn f(context) { context.a } f(1)", &[]),
+        ];
+        for (text, keys) in rows {
+            assert_eq!(read(text)[2], *keys, "{text}");
+        }
+        assert_eq!(names("a.rhai", "let = 1"), None);
+    }
+}

@@ -1,0 +1,213 @@
+//! Who may use the server: the address under which it is called, the page that calls it, and the token.
+//!
+//! Invariant: no request but for the files of the page passes without `Host`, `Origin` and token being looked at.
+
+use hyper::header::{AUTHORIZATION, COOKIE, HOST, HeaderMap, HeaderName, ORIGIN};
+use hyper::{Method, StatusCode};
+
+use crate::token::Token;
+
+/// The check of requests: the name of the server, the page, and the token.
+#[derive(Debug)]
+pub struct Guard {
+    token: Token,
+    /// The values of `Host` under which the server is called: others mean that a name of somebody else leads here.
+    hosts: [String; 3],
+    /// The name of the cookie. Cookies are the same for all ports, so the port is in the name.
+    cookie: String,
+}
+
+/// The refusal of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refusal {
+    /// The status of the response.
+    pub status: StatusCode,
+    /// A word for programs.
+    pub code: &'static str,
+    /// A sentence for people.
+    pub message: &'static str,
+}
+
+const WRONG_HOST: Refusal = Refusal {
+    status: StatusCode::FORBIDDEN,
+    code: "wrong_host",
+    message: "this server answers only under its own address",
+};
+const WRONG_ORIGIN: Refusal = Refusal {
+    status: StatusCode::FORBIDDEN,
+    code: "wrong_origin",
+    message: "another page may not use this server",
+};
+const NO_TOKEN: Refusal = Refusal {
+    status: StatusCode::UNAUTHORIZED,
+    code: "no_token",
+    message: "the token is missing or wrong: use the address or the token that the program has printed",
+};
+
+impl Guard {
+    /// Creates the check for a server on a port of this machine.
+    pub fn new(token: Token, port: u16) -> Self {
+        Self {
+            token,
+            hosts: ["127.0.0.1", "localhost", "[::1]"].map(|host| format!("{host}:{port}")),
+            cookie: format!("ensemble-{port}"),
+        }
+    }
+
+    /// Refuses a request under another name, which a page of somebody else could send here by its own domain.
+    pub fn check_host(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+        let host = text(headers, &HOST).ok_or(WRONG_HOST)?;
+        let is_own = self.hosts.iter().any(|own| own.eq_ignore_ascii_case(host));
+        if is_own { Ok(()) } else { Err(WRONG_HOST) }
+    }
+
+    /// Refuses a request without the token in its header.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub fn check_bearer(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+        match self.bears_token(headers) {
+            true => Ok(()),
+            false => Err(NO_TOKEN),
+        }
+    }
+
+    /// Refuses what another page sends, and what has no token. What changes something and has its token from a cookie must
+    /// come from the page itself.
+    pub fn check_client(&self, method: &Method, headers: &HeaderMap) -> Result<(), Refusal> {
+        self.check_page(headers)?;
+        if self.bears_token(headers) {
+            return Ok(());
+        }
+        if !self.has_cookie(headers) {
+            return Err(NO_TOKEN);
+        }
+        match *method == Method::GET || headers.contains_key(ORIGIN) {
+            true => Ok(()),
+            false => Err(WRONG_ORIGIN),
+        }
+    }
+
+    /// Refuses what another page sends.
+    pub fn check_page(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+        let site = headers.get(HeaderName::from_static("sec-fetch-site"));
+        if site.is_some_and(|site| site != "same-origin" && site != "none") {
+            return Err(WRONG_ORIGIN);
+        }
+        if !headers.contains_key(ORIGIN) {
+            return Ok(());
+        }
+        let origin = text(headers, &ORIGIN).and_then(|origin| origin.strip_prefix("http://"));
+        match origin.is_some_and(|origin| text(headers, &HOST) == Some(origin)) {
+            true => Ok(()),
+            false => Err(WRONG_ORIGIN),
+        }
+    }
+
+    /// The cookie for whoever knows the token. No script reads it, and no other site sends it.
+    pub fn cookie_for(&self, token: &str) -> Result<String, Refusal> {
+        match self.token.matches(token) {
+            true => Ok(format!("{}={token}; Path=/; HttpOnly; SameSite=Strict", self.cookie)),
+            false => Err(NO_TOKEN),
+        }
+    }
+
+    fn bears_token(&self, headers: &HeaderMap) -> bool {
+        let given = text(headers, &AUTHORIZATION).and_then(|value| value.split_once(' '));
+        given.is_some_and(|(scheme, token)| scheme.eq_ignore_ascii_case("bearer") && self.token.matches(token.trim()))
+    }
+
+    fn has_cookie(&self, headers: &HeaderMap) -> bool {
+        let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let mut pairs = cookies
+            .flat_map(|cookies| cookies.split(';'))
+            .filter_map(|pair| pair.trim().split_once('='));
+        pairs.any(|(name, value)| name == self.cookie && self.token.matches(value))
+    }
+}
+
+/// A header that is there once.
+fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next()?.to_str().ok()?;
+    values.next().is_none().then_some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyper::header::HeaderValue;
+
+    const TOKEN: &str = "abcdefghijklmnop";
+
+    fn guard() -> Guard {
+        Guard::new(Token::given(TOKEN).expect("it is long enough"), 80)
+    }
+
+    fn headers(lines: &[&str]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for line in lines {
+            let (name, value) = line.split_once(": ").expect("a header");
+            let name = HeaderName::from_bytes(name.as_bytes()).expect("a name");
+            headers.append(name, HeaderValue::from_str(value).expect("a value"));
+        }
+        headers
+    }
+
+    #[test]
+    fn only_its_own_addresses() {
+        for (lines, is_own) in [
+            (&["host: 127.0.0.1:80"][..], true),
+            (&["host: LOCALHOST:80"], true),
+            (&["host: [::1]:80"], true),
+            (&["host: 127.0.0.1:81"], false),
+            (&["host: evil.example"], false),
+            (&["host: evil.example:80"], false),
+            (&["host: 127.0.0.1:80", "host: evil.example"], false),
+            (&[], false),
+        ] {
+            assert_eq!(guard().check_host(&headers(lines)).is_ok(), is_own, "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn a_client_knows_the_token_and_is_the_page_itself() {
+        let cookie = "cookie: a=b; ensemble-80=abcdefghijklmnop";
+        let (host, own) = ("host: localhost:80", "origin: http://localhost:80");
+        let bearer = "authorization: Bearer abcdefghijklmnop";
+        for (method, lines, status) in [
+            (Method::GET, &[host, cookie][..], 200),
+            (Method::GET, &[host, bearer], 200),
+            (Method::POST, &[host, bearer], 200),
+            (Method::POST, &[host, cookie, own], 200),
+            (Method::POST, &[host, cookie], 403),
+            (Method::GET, &[host], 401),
+            (Method::GET, &[host, "cookie: ensemble-80=abcdefghijklmnoX"], 401),
+            (Method::GET, &[host, "cookie: ensemble-81=abcdefghijklmnop"], 401),
+            (Method::GET, &[host, "authorization: Basic abcdefghijklmnop"], 401),
+            (Method::GET, &[host, cookie, "origin: http://127.0.0.1:80"], 403),
+            (Method::GET, &[host, cookie, "origin: https://localhost:80"], 403),
+            (Method::GET, &[host, cookie, "origin: null"], 403),
+            (Method::GET, &[host, bearer, "origin: http://evil.example"], 403),
+            (Method::GET, &[host, cookie, own, "origin: http://evil.example"], 403),
+            (Method::GET, &[host, cookie, "sec-fetch-site: same-origin"], 200),
+            (Method::GET, &[host, cookie, "sec-fetch-site: none"], 200),
+            (Method::GET, &[host, cookie, "sec-fetch-site: same-site"], 403),
+            (Method::GET, &[host, cookie, "sec-fetch-site: cross-site"], 403),
+        ] {
+            let found = guard().check_client(&method, &headers(lines));
+            let found = found.map_or_else(|refusal| refusal.status.as_u16(), |()| 200);
+            assert_eq!(found, status, "{method} {lines:?}");
+        }
+    }
+
+    #[test]
+    fn the_cookie_is_only_for_the_token() {
+        let cookie = guard().cookie_for(TOKEN).expect("the token");
+        assert_eq!(
+            cookie,
+            "ensemble-80=abcdefghijklmnop; Path=/; HttpOnly; SameSite=Strict"
+        );
+        assert!(guard().cookie_for("abcdefghijklmnoX").is_err());
+    }
+}

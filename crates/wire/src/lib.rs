@@ -1,0 +1,11 @@
+//! Messages of clients and servers: lines with a limit, and connections over HTTP on this machine (feature `http`).
+//!
+//! The crate knows no protocol: the front ends and the clients of tools give the messages their meaning.
+
+#[cfg(feature = "http")]
+pub mod connections;
+#[cfg(feature = "http")]
+pub mod guard;
+pub mod lines;
+#[cfg(feature = "http")]
+pub mod token;

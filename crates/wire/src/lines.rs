@@ -1,0 +1,238 @@
+//! Lines of at most a number of bytes, from streams of other programs.
+//!
+//! Invariant: a line above the limit is one error, and never two lines; the next line is read as if nothing had happened.
+
+use std::fmt;
+use std::io::{self, BufRead};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, ReadBuf};
+
+/// The error of a line that is longer than the limit of its reader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LineTooLong {
+    /// The limit in bytes.
+    pub limit: usize,
+}
+
+impl fmt::Display for LineTooLong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.limit >> 20 {
+            0 => write!(f, "a message of more than {} bytes", self.limit),
+            mebibytes => write!(f, "a message of more than {mebibytes} MiB"),
+        }
+    }
+}
+
+impl std::error::Error for LineTooLong {}
+
+/// A line, or the error in its place.
+pub type LineResult = Result<Vec<u8>, LineTooLong>;
+
+/// The bytes of a line that has not ended.
+#[derive(Debug)]
+pub struct LineBuffer {
+    limit: usize,
+    line: Vec<u8>,
+    /// The line was too long and has been reported; its rest is skipped.
+    is_skipping: bool,
+}
+
+impl LineBuffer {
+    /// Creates a buffer for lines of at most `limit` bytes, without their newline.
+    pub fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            line: Vec::new(),
+            is_skipping: false,
+        }
+    }
+
+    /// Takes bytes up to the end of the current line. Returns the number of bytes that were taken, and the line if it has
+    /// ended, without its newline. A line above the limit is reported at once.
+    pub fn push(&mut self, bytes: &[u8]) -> (usize, Option<LineResult>) {
+        let newline = bytes.iter().position(|byte| *byte == b'\n');
+        let taken = newline.map_or(bytes.len(), |at| at + 1);
+        let text = &bytes[..newline.unwrap_or(bytes.len())];
+        let was_skipping = self.is_skipping;
+        if newline.is_some() {
+            self.is_skipping = false;
+        }
+        if was_skipping {
+            return (taken, None);
+        }
+        if self.line.len() + text.len() > self.limit {
+            self.line = Vec::new();
+            self.is_skipping = newline.is_none();
+            return (taken, Some(Err(LineTooLong { limit: self.limit })));
+        }
+        self.line.extend_from_slice(text);
+        (taken, newline.map(|_| Ok(std::mem::take(&mut self.line))))
+    }
+
+    /// Returns the line at the end of the stream if it has no newline.
+    pub fn finish(&mut self) -> Option<LineResult> {
+        (!self.line.is_empty()).then(|| Ok(std::mem::take(&mut self.line)))
+    }
+
+    /// Reads the next line of a stream; waits for it. Returns `None` at the end of the stream.
+    ///
+    /// # Errors
+    /// The stream cannot be read.
+    pub fn read_line(&mut self, input: &mut impl BufRead) -> io::Result<Option<LineResult>> {
+        loop {
+            let bytes = input.fill_buf()?;
+            if bytes.is_empty() {
+                return Ok(self.finish());
+            }
+            let (taken, line) = self.push(bytes);
+            input.consume(taken);
+            if line.is_some() {
+                return Ok(line);
+            }
+        }
+    }
+
+    /// Reads the next line of a stream. Returns `None` at the end of the stream. Dropping the future loses no bytes.
+    ///
+    /// # Errors
+    /// The stream cannot be read.
+    pub async fn next_line(&mut self, input: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<LineResult>> {
+        loop {
+            let bytes = input.fill_buf().await?;
+            if bytes.is_empty() {
+                return Ok(self.finish());
+            }
+            let (taken, line) = self.push(bytes);
+            input.consume(taken);
+            if line.is_some() {
+                return Ok(line);
+            }
+        }
+    }
+}
+
+/// A stream of lines that ends with an error at the first line above the limit, for readers that have no limit.
+#[derive(Debug)]
+pub struct LimitedLines<R> {
+    stream: R,
+    limit: usize,
+    /// The number of bytes since the last newline.
+    length: usize,
+}
+
+impl<R> LimitedLines<R> {
+    /// Limits the lines of a stream to `limit` bytes, without their newlines.
+    pub fn new(stream: R, limit: usize) -> Self {
+        Self {
+            stream,
+            limit,
+            length: 0,
+        }
+    }
+
+    /// Returns whether a line within these bytes, or the line that they continue, is too long.
+    fn exceeds_limit(&mut self, bytes: &[u8]) -> bool {
+        let mut parts = bytes.split(|byte| *byte == b'\n').peekable();
+        while let Some(part) = parts.next() {
+            self.length += part.len();
+            if self.length > self.limit {
+                return true;
+            }
+            if parts.peek().is_some() {
+                self.length = 0;
+            }
+        }
+        false
+    }
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for LimitedLines<R> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if self.exceeds_limit(&buffer.filled()[before..]) {
+            let limit = self.limit;
+            return Poll::Ready(Err(io::Error::other(LineTooLong { limit })));
+        }
+        read
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt;
+
+    use super::*;
+
+    const LIMIT: usize = 8;
+
+    /// What each reader returns for a text, whatever the size of the pieces in which it arrives.
+    fn lines_of(text: &str, piece: usize) -> Vec<Result<String, LineTooLong>> {
+        let mut buffer = LineBuffer::new(LIMIT);
+        let mut input = io::BufReader::with_capacity(piece, text.as_bytes());
+        let mut lines = Vec::new();
+        while let Some(line) = buffer.read_line(&mut input).expect("memory can be read") {
+            lines.push(line.map(|line| String::from_utf8(line).expect("text")));
+        }
+        lines
+    }
+
+    #[test]
+    fn a_line_above_the_limit_is_one_error_and_the_next_line_is_read() {
+        let too_long = Err(LineTooLong { limit: LIMIT });
+        let line = |text: &str| Ok(text.to_owned());
+        for (text, expected) in [
+            ("", vec![]),
+            ("a\nb\n", vec![line("a"), line("b")]),
+            ("a\nb", vec![line("a"), line("b")]),
+            ("12345678\nb\n", vec![line("12345678"), line("b")]),
+            ("123456789\nb\n", vec![too_long.clone(), line("b")]),
+            ("123456789", vec![too_long.clone()]),
+            (
+                "12345678901234567890123456\n\nb\n",
+                vec![too_long.clone(), line(""), line("b")],
+            ),
+            (
+                "123456789\n123456789\nb\n",
+                vec![too_long.clone(), too_long.clone(), line("b")],
+            ),
+        ] {
+            for piece in [1, 2, 3, 7, 8, 9, 10, 64] {
+                assert_eq!(lines_of(text, piece), expected, "{text:?} in pieces of {piece}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn both_readers_of_a_buffer_agree() {
+        let text = "one\n123456789012345\ntwo\nthree";
+        let mut buffer = LineBuffer::new(LIMIT);
+        let mut input = tokio::io::BufReader::with_capacity(4, text.as_bytes());
+        let mut lines = Vec::new();
+        while let Some(line) = buffer.next_line(&mut input).await.expect("memory can be read") {
+            lines.push(line.map(|line| String::from_utf8(line).expect("text")));
+        }
+        assert_eq!(lines, lines_of(text, 4));
+    }
+
+    #[tokio::test]
+    async fn a_limited_stream_ends_at_the_line_that_is_too_long() {
+        for (text, is_whole) in [
+            ("12345678\n12345678\n", true),
+            ("1\n123456789\n2\n", false),
+            ("123456789", false),
+        ] {
+            let mut read = String::new();
+            let ended = LimitedLines::new(text.as_bytes(), LIMIT)
+                .read_to_string(&mut read)
+                .await;
+            assert_eq!(ended.is_ok(), is_whole, "{text:?}: {ended:?}");
+        }
+    }
+}

@@ -1,0 +1,3 @@
+[ -e go ] && echo done && exit
+touch slow-started
+exec sleep 600
