@@ -67,6 +67,7 @@ mod program {
     mod model_replies;
     mod model_requests;
     mod models;
+    mod one_number;
     mod parts;
     mod private_files;
     mod providers;

@@ -48,7 +48,7 @@ fn a_question_waits_where_nobody_can_be_asked_and_answer_run_answers_it() {
     workspace.write("gate.yaml", GATE);
     let mut client = Client::start(&workspace, &[], json!({}));
     let told = client.document("gate", json!({}));
-    assert_eq!(told["status"], "waiting_for_input");
+    assert_eq!(told["status"], "waiting");
     let question = &told["requests"][0];
     let expected = (&json!("editor"), &json!("Print a text?"), &json!(["yes", "no"]));
     assert_eq!((&question["address"], &question["prompt"], &question["choices"]), expected);
@@ -94,7 +94,7 @@ fn a_question_outlives_the_server() {
     // A run that the command line has left waiting.
     workspace.run(["run", "gate.yaml"]);
     let run = client.document("list_runs", json!({"limit": 1}))["runs"][0].clone();
-    assert_eq!(run["status"], "waiting_for_input");
+    assert_eq!(run["status"], "waiting");
     let seen = client.document("await_run", json!({"run": run["run"]}));
     assert_eq!(seen["requests"][0]["prompt"], "Print a text?");
     let told = answer(&mut client, &run["run"], "editor", "2");
@@ -127,7 +127,7 @@ fn a_client_with_forms_asks_the_person() {
         let asked = client.hear("elicitation/create");
         client.reply(&asked, json!({"action": action}));
         let told = document(&client.answer(call)["result"]);
-        assert_eq!(told["status"], "waiting_for_input", "{told}");
+        assert_eq!(told["status"], "waiting", "{told}");
     }
 }
 
@@ -179,7 +179,7 @@ fn calls_that_need_permission_are_asked_for() {
 
     let mut client = Client::start(&workspace, &[], json!({}));
     let told = client.document("careful", json!({}));
-    assert_eq!(told["status"], "waiting_for_input");
+    assert_eq!(told["status"], "waiting");
     let wanted = &told["requests"][0];
     assert_eq!((&wanted["agent"], &wanted["permission"]["tool"]), (&json!("clerk"), &json!("note")));
     let unclear = answering(&mut client, &told["run"], "clerk/note#1", "yes");
@@ -233,7 +233,7 @@ fn a_client_of_the_newest_revision_repeats_its_call_with_the_answer() {
     };
     let declined = repeated(&mut client, json!({"action": "decline"}));
     assert_eq!(
-        declined["structuredContent"]["status"], "waiting_for_input",
+        declined["structuredContent"]["status"], "waiting",
         "{declined}"
     );
     // The server may be another one meanwhile.
@@ -247,5 +247,5 @@ fn a_client_of_the_newest_revision_repeats_its_call_with_the_answer() {
     // Without forms, the question is data.
     let mut client = Client::modern(&workspace, &[], json!({}));
     let told = client.ask("tools/call", json!({"name": "gate", "arguments": {}}));
-    assert_eq!(told["structuredContent"]["status"], "waiting_for_input", "{told}");
+    assert_eq!(told["structuredContent"]["status"], "waiting", "{told}");
 }

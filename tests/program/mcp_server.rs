@@ -379,7 +379,7 @@ fn a_run_of_another_process_is_followed_and_not_driven() {
     let run = client.document("list_runs", json!({}))["runs"][0]["run"].clone();
     assert_eq!(
         client.document("await_run", json!({"run": run}))["status"],
-        "running_elsewhere"
+        "running"
     );
     assert!(
         client

@@ -184,7 +184,7 @@ fn the_document_tells_the_same_to_a_program() {
         .expect_code(0)
         .json();
     assert_eq!(document["version"], 1);
-    assert_eq!(document["state"], "stopped");
+    assert_eq!(document["state"], "waiting");
     assert_eq!(document["completion_reason"], "waiting_for_input");
     let question = &document["questions"][0];
     let expected = (&json!("person"), &json!("person"), &json!("Shall we ship it?"), &json!(["not yet", "yes"]));
@@ -237,7 +237,7 @@ fn a_run_whose_process_died_says_so_and_what_it_lost() {
         &told,
         &[
             "… first attempt 1 had not finished\n",
-            "✗ crashed: ",
+            "✗ interrupted: ",
             "resume with: ensemble resume ",
         ],
     );
@@ -245,7 +245,7 @@ fn a_run_whose_process_died_says_so_and_what_it_lost() {
         .run(["runs", "show", "--output", "json"])
         .expect_code(0)
         .json();
-    assert_eq!(document["state"], "crashed");
+    assert_eq!(document["state"], "interrupted");
     workspace.write("go", "");
     workspace.run(["resume", "--last"]).expect_code(0);
     let told = workspace.run(["runs", "show"]).expect_code(0);
@@ -397,7 +397,7 @@ fn a_follower_says_when_the_driver_is_gone_without_an_end() {
     running.signal("KILL");
     running.finish();
     let told = follower.finish().expect_code(1);
-    says(&told, &["turn 1", "✗ crashed: ", "resume with: ensemble resume "]);
+    says(&told, &["turn 1", "✗ interrupted: ", "resume with: ensemble resume "]);
 }
 
 #[test]

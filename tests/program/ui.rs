@@ -178,7 +178,7 @@ fn a_recorded_run_is_told_as_rows_executions_messages_and_a_graph() {
     let head = page.get(&format!("/api/run?id={id}"));
     assert_eq!(
         (&head["state"], &head["turns"], &head["rows"]),
-        (&json!("ended"), &json!(4), &json!(9))
+        (&json!("completed"), &json!(4), &json!(9))
     );
     assert_eq!(
         head["can"],
@@ -257,7 +257,7 @@ fn a_question_is_answered_by_another_client_than_the_one_that_started_the_run() 
     let (name, begin) = second.next();
     assert_eq!(
         (&*name, &begin["head"]["state"], &begin["head"]["can"]["cancel"]),
-        ("begin", &json!("running"), &json!(true))
+        ("begin", &json!("waiting"), &json!(true))
     );
     page.answer(&id, "yes");
     let mut told = Vec::new();
@@ -267,7 +267,7 @@ fn a_question_is_answered_by_another_client_than_the_one_that_started_the_run() 
             rows.filter(|row| row["agent"] == "printer")
                 .map(|row| row["state"].clone()),
         );
-        data["head"]["state"] == "ended"
+        data["head"]["state"] == "completed"
     });
     assert_eq!(told.last(), Some(&json!("done")), "{told:?}");
     third.until_outcome("completed");
@@ -326,7 +326,7 @@ fn a_run_that_waits_for_an_answer_and_that_nobody_drives_goes_on_with_it() {
         let head = page.get(&format!("/api/run?id={id}"));
         assert_eq!(
             (&head["state"], &head["questions"][0]["agent"]),
-            (&json!("stopped"), &json!("editor")),
+            (&json!("waiting"), &json!("editor")),
             "{ensemble}"
         );
         page.answer(&id, "yes");

@@ -96,7 +96,7 @@ impl<'e> Graph<'e> {
     }
 
     /// The names of all agents.
-    pub(super) fn names(&self) -> impl Iterator<Item = &'e str> {
+    pub(super) fn names(&self) -> impl Iterator<Item = &'e str> + Clone {
         self.ensemble.agents.iter().map(|agent| &*agent.name)
     }
 

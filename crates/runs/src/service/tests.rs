@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use ensemble_core::conversation::{CompletionReason, Event};
 use ensemble_core::store::{MemoryStore, RunId};
+use ensemble_history::RunState;
 
-use super::{Follow, RunService, RunStatus};
+use super::{Follow, RunService};
 use crate::events::RunEventKind;
 use crate::host::Host;
 use crate::options::RunOptions;
@@ -49,14 +50,12 @@ async fn until(follow: &mut Follow, last: &str) -> Vec<String> {
     seen
 }
 
-async fn outcome(service: &RunService, id: &RunId) -> RunStatus {
+async fn outcome(service: &RunService, id: &RunId) -> RunState {
     service.ended(id).await;
-    service.summary(id).await.expect("a run that can be read").status
+    service.summary(id).await.expect("a run that can be read").state
 }
 
-const COMPLETED: RunStatus = RunStatus::Ended {
-    outcome: CompletionReason::Completed,
-};
+const COMPLETED: RunState = RunState::Ended(CompletionReason::Completed);
 
 /// Answers the only question of a run.
 async fn answer(service: &RunService, id: &RunId, text: &str) -> Result<(), RunError> {
@@ -82,7 +81,11 @@ async fn a_run_outlives_its_clients_and_each_client_gets_every_event_once() {
     let seen = until(&mut second, "asked Print it?").await;
     assert_eq!(seen.iter().filter(|name| *name == "run_started").count(), 1, "{seen:?}");
     let summary = service.summary(&id).await.expect("it can be read");
-    assert_eq!(summary.status, RunStatus::Running);
+    assert_eq!(
+        summary.state,
+        RunState::Waiting,
+        "it is driven, and waits for an answer"
+    );
 
     answer(&service, &id, "yes").await.expect("it asks");
     let seen = until(&mut second, "run_ended").await;
@@ -109,7 +112,7 @@ async fn a_run_that_has_ended_goes_on_with_a_message_at_once() {
         while let Some(event) = follow.next().await.expect("a log that can be read") {
             let is_end =
                 matches!(&event.kind, RunEventKind::Committed(record) if matches!(record.event, Event::RunEnded(_)));
-            if is_end && service.summary(&id).await.expect("it can be read").status == COMPLETED {
+            if is_end && service.summary(&id).await.expect("it can be read").state == COMPLETED {
                 break;
             }
         }
@@ -153,9 +156,7 @@ async fn answers_resume_a_run_that_waits_and_are_refused_where_nobody_asks() {
     let store = Arc::new(MemoryStore::new());
     let alone = RunService::new(runs(&store, Host::system().unattended()));
     let id = alone.start(gate(), RunOptions::default()).await.expect("it starts");
-    let waits = RunStatus::Ended {
-        outcome: CompletionReason::WaitingForInput,
-    };
+    let waits = RunState::Waiting;
     assert_eq!(outcome(&alone, &id).await, waits);
 
     let service = RunService::new(runs(&store, Host::system()));
@@ -187,9 +188,7 @@ async fn a_cancelled_run_is_resumed_and_a_run_that_does_not_go_on_cannot_be_canc
     )
     .await;
     service.cancel(&id, "a test").await.expect("it goes on");
-    let cancelled = RunStatus::Ended {
-        outcome: CompletionReason::Cancelled,
-    };
+    let cancelled = RunState::Ended(CompletionReason::Cancelled);
     assert_eq!(outcome(&service, &id).await, cancelled);
     let refused = service.cancel(&id, "a test").await.expect_err("it does not go on");
     assert!(refused.to_string().contains("nothing to cancel"), "{refused}");
