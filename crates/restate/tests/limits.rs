@@ -205,6 +205,7 @@ async fn late() {
         asked: waits.len() as u64,
         answer: json!("21"),
         decision: None,
+        digest: folded(&plan, &waits).pending_requests().next().expect("a request").digest.clone(),
         at: Utc::now(),
     };
     remote().answer(id, &answer).await.expect("it is taken");

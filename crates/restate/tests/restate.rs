@@ -117,6 +117,7 @@ async fn questions() {
         asked: records.len() as u64,
         answer: json!("21"),
         decision: None,
+        digest: state.pending_requests().next().expect("a request").digest.clone(),
         at: Utc::now(),
     };
     remote()

@@ -205,6 +205,7 @@ async fn goes_on() {
         asked: records.len() as u64,
         answer: json!("21"),
         decision: None,
+        digest: folded(&plan, &records).pending_requests().next().expect("a request").digest.clone(),
         at: Utc::now(),
     };
     remote().answer(id, &answer).await.expect("it is taken");

@@ -124,6 +124,7 @@ async fn there(plan: &Arc<Plan>, id: &str) -> (Value, usize) {
             asked: records.len() as u64,
             answer: json!("7"),
             decision: None,
+            digest: state.pending_requests().next().expect("a request").digest.clone(),
             at: Utc::now(),
         };
         remote().answer(id, &answer).await.expect("it is taken");

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use ensemble_core::conversation::{CompletionReason, Event};
+use ensemble_core::request::{AnswerSource, RequestAddress, RequestAnswer};
 use ensemble_core::store::{MemoryStore, RunId};
 use ensemble_history::RunState;
 
 use super::{Follow, RunService};
+use crate::error::RunError;
 use crate::events::RunEventKind;
 use crate::host::Host;
 use crate::options::RunOptions;
