@@ -563,9 +563,9 @@ Feature: Tools
       | 7:11  | `parameters` is missing                                        |
       | 10:3  | 'two words' is not a valid name of a tool                      |
       | 11:19 | there is no agent `nobdy`                                      |
-      | 12:10 | both `script` and `agent` are given                            |
-      | 13:12 | none of the keys `script`, `agent`, `ensemble`, `mcp` is given |
-      | 14:33 | both `command` and `url` are given                             |
+      | 12:10 | a tool has both `script` and `agent`                           |
+      | 13:12 | a tool has none of `script`, `agent`, `ensemble` or `mcp`      |
+      | 14:33 | `mcp` has both `command` and `url`                             |
       | 14:51 | `parameters` is not allowed for a tool with `mcp`              |
 
   Scenario: Agents that are tools of each other, missing files, and tools that nobody uses

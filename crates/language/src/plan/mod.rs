@@ -17,7 +17,7 @@ use petgraph::graph::{DiGraph, NodeIndex};
 
 use crate::condition::{Condition, Expression};
 use crate::data::JsonMap;
-use crate::diagnostic::{Finding, did_you_mean};
+use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, Ending, Ensemble, ResultSpec, Trigger, WaitFor};
 use crate::loader::codes::{CONDITION, CONDITION_AGENT};
 use crate::source::Route;
@@ -392,11 +392,9 @@ fn compile_conditions(
 }
 
 fn unknown_agent(name: &str, names: &Names, at: crate::source::At) -> Finding {
-    let finding = Finding::error(CONDITION_AGENT, at, format!("there is no agent `{name}`"));
-    match did_you_mean(name, names.keys().map(|known| &**known)) {
-        Some(known) => finding.meant_name(name, known),
-        None => finding.help("the keys of `executions` and `outputs` are the names of the agents in this ensemble"),
-    }
+    let mut agents: Vec<(AgentId, &str)> = names.iter().map(|(name, id)| (*id, &**name)).collect();
+    agents.sort_unstable_by_key(|(id, _)| id.0);
+    Finding::unknown_agent(CONDITION_AGENT, at, name, agents.into_iter().map(|(_, name)| name))
 }
 
 impl AgentId {

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::{AgentType, CHOOSERS, Section, TEMPLATE_VARIABLES, VARIABLES, chooses_type};
-use crate::condition::function_words;
 use crate::loader::schema::{SCHEMA, TEST_SCHEMA};
 
 const REFERENCE: &str = include_str!("../../../../docs/language.md");
+const TESTS: &str = include_str!("../../../../docs/tests.md");
 
 fn parse(text: &str) -> Value {
     serde_json::from_str(text).expect("JSON")
@@ -154,64 +154,99 @@ fn takes_anything(schema: &Value) -> bool {
         .all(|word| schema.get(word).is_none())
 }
 
-/// The names in the first column of the tables of the reference, in backticks, by table.
-fn tables_of_reference() -> Vec<BTreeSet<&'static str>> {
-    let mut tables = vec![BTreeSet::new()];
-    for line in REFERENCE.lines() {
-        let Some(row) = line.strip_prefix("| ") else {
-            tables.push(BTreeSet::new());
-            continue;
-        };
-        let cell = row.split(" | ").next().unwrap_or_default();
-        let names = cell.split('`').skip(1).step_by(2);
-        if let Some(table) = tables.last_mut() {
-            table.extend(names);
+/// A table of a page: the cells of each row.
+type Table = Vec<Vec<&'static str>>;
+
+fn tables(page: &'static str) -> Vec<Table> {
+    let mut tables: Vec<Table> = vec![Vec::new()];
+    for line in page.lines() {
+        match (line.strip_prefix("| "), tables.last_mut()) {
+            (Some(row), Some(table)) => table.push(row.trim_end_matches(" |").split(" | ").collect()),
+            _ => tables.push(Vec::new()),
         }
     }
     tables.retain(|table| !table.is_empty());
     tables
 }
 
-/// The sections without a table of their own: the reference describes their keys in sentences.
-const IN_SENTENCES: [Section; 0] = [];
+/// The words in backticks in the first column.
+fn names(table: &Table) -> BTreeSet<&'static str> {
+    let cells = table.iter().map(|row| row[0]);
+    cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect()
+}
+
+/// The sections that the reference describes in sentences, or together with another one.
+const WITHOUT_TABLE: [Section; 12] = [
+    Section::Defaults,
+    Section::Combine,
+    Section::Responses,
+    Section::Strategy,
+    Section::Reply,
+    Section::CalledTool,
+    Section::Permissions,
+    Section::Setting,
+    Section::Cost,
+    Section::RateLimit,
+    Section::Header,
+    Section::Config,
+];
+
+/// Keys that the reference describes outside of the table of their section, and rows of tables that are no key.
+const ELSEWHERE: [(Section, &str); 6] = [
+    (Section::Ensemble, "x-…"),
+    (Section::Agent, "parameters"),
+    (Section::Tool, "script"),
+    (Section::Tool, "agent"),
+    (Section::Tool, "ensemble"),
+    (Section::Tool, "mcp"),
+];
 
 #[test]
-fn the_reference_has_every_key_and_no_other() {
-    let tables = tables_of_reference();
-    for section in Section::all().filter(|section| !IN_SENTENCES.contains(section)) {
-        let keys: BTreeSet<&str> = section.key_names().collect();
-        let missing = |table: &BTreeSet<&str>| keys.difference(table).count();
-        let nearest = tables
+fn the_reference_has_every_key_with_its_default_and_no_other() {
+    let of_language = tables(REFERENCE);
+    let of_tests = tables(TESTS);
+    for section in Section::all().filter(|section| !WITHOUT_TABLE.contains(section)) {
+        let tables = if section.is_of_tests() { &of_tests } else { &of_language };
+        let elsewhere = |name: &str| ELSEWHERE.contains(&(section, name));
+        let keys: BTreeSet<&str> = section.key_names().filter(|name| !elsewhere(name)).collect();
+        let missing = |table: &Table| keys.difference(&names(table)).count();
+        let table = tables
             .iter()
-            .min_by_key(|table| (missing(table), table.len()))
+            .min_by_key(|table| (missing(table), names(table).len()))
             .expect("a table");
-        let missing: Vec<_> = keys.difference(nearest).collect();
-        let unknown: Vec<_> = nearest.difference(&keys).collect();
-        println!("{section:?}: missing {missing:?}, unknown {unknown:?}");
+        let listed: BTreeSet<&str> = names(table).into_iter().filter(|name| !elsewhere(name)).collect();
+        assert_eq!(listed, keys, "{section:?}");
+        if section.is_of_tests() {
+            continue;
+        }
+        for key in section.keys() {
+            let default = match &key.to_schema()["default"] {
+                Value::Null => continue,
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            let is_of_key = |row: &&Vec<&str>| row[0].contains(&format!("`{}`", key.name));
+            let says = table.iter().find(is_of_key).and_then(|row| row.last());
+            assert!(
+                says.is_some_and(|says| says.contains(&default)),
+                "{section:?}.{}: {default}, {says:?}",
+                key.name
+            );
+        }
     }
 }
 
 #[test]
-fn the_reference_has_every_function_and_variable_and_no_other() {
-    let calls = |cell: &'static str| cell.split('(').next().unwrap_or_default();
-    let tables = tables_of_reference();
-    let functions: BTreeSet<&str> = function_words().map(|word| word.name).collect();
-    let in_reference = tables
-        .iter()
-        .find(|table| table.contains("sum(list)"))
-        .expect("a table of functions");
-    let in_reference: BTreeSet<&str> = in_reference.iter().copied().map(calls).collect();
-    assert_eq!(in_reference, functions);
-    for (words, marks) in [
-        (&VARIABLES[..], ["output", "executions"]),
-        (&TEMPLATE_VARIABLES[..], ["parameters", "transcript"]),
-    ] {
-        let names: BTreeSet<&str> = words.iter().map(|word| word.name).collect();
-        let has_marks = |table: &&BTreeSet<&str>| marks.iter().all(|mark| table.contains(mark));
-        let table = tables.iter().find(has_marks).expect("a table of variables");
-        let other_name = BTreeSet::from(["agent_execution_count"]);
-        let known: BTreeSet<&str> = names.difference(&other_name).copied().collect();
-        let own: BTreeSet<&str> = table.iter().copied().filter(|name| *name != "part").collect();
-        assert_eq!(own, known);
+fn the_reference_has_every_variable_and_no_other() {
+    let tables = tables(REFERENCE);
+    let other_names = ["agent_execution_count", "part"];
+    for (words, mark) in [(&VARIABLES[..], "output"), (&TEMPLATE_VARIABLES[..], "transcript")] {
+        let known: BTreeSet<&str> = words.iter().map(|word| word.name).collect();
+        let is_of_variables = |table: &&Table| table[0][0] == "variable" && names(table).contains(mark);
+        let table = tables.iter().find(is_of_variables).expect("a table of variables");
+        let without = |names: BTreeSet<&'static str>| -> BTreeSet<&str> {
+            names.into_iter().filter(|name| !other_names.contains(name)).collect()
+        };
+        assert_eq!(without(names(table)), without(known));
     }
 }

@@ -187,11 +187,11 @@ fn agents() {
         ),
         (
             "model: xai/x\ncontext_window: {max_tokens: 9, strategy: {}}",
-            &["E013 7:47 `strategy` is empty"],
+            &["E013 7:47 `strategy` has none of `recent_turns_only`, `custom` or `summarize`"],
         ),
         (
             "model: xai/x\ncontext_window: {max_tokens: 9, strategy: {custom: a.rhai, summarize: p}}",
-            &["E023 7:64 `strategy` names two strategies"],
+            &["E023 7:64 `strategy` has both `custom` and `summarize`"],
         ),
         (
             "model: xai/x\ncontext_window: {min_recent_turns: 3, strategy: {recent_turns_only: 2}}",
@@ -410,7 +410,7 @@ fn input() {
         ("input: {prompt: q, responses: []}", &["E018 6:35"]),
         (
             "input: {prompt: q, responses: {}}",
-            &["E013 6:35 `responses` has neither `script` nor `model_profile`"],
+            &["E013 6:35 `responses` has none of `script` or `model_profile`"],
         ),
         (
             "input: {prompt: q, responses: {script: a.rhai, model_profile: p}}",

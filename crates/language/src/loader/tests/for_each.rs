@@ -61,7 +61,7 @@ fn every_key_is_read() {
 #[test]
 fn every_mistake_has_a_place() {
     let rows: &[(&str, &[&str])] = &[
-        ("{}", &["E013 2:41 `for_each` has no items"]),
+        ("{}", &["E013 2:41 `for_each` has none of `in` or `times`"]),
         (
             "{in: [], times: 1}",
             &["E023 2:50 `for_each` has both `in` and `times`"],
@@ -105,14 +105,17 @@ fn every_mistake_has_a_place() {
             "{times: 2, on_error: collect, at_least: 120%}",
             &["E015 2:81 expected a whole number of percent from `0%` to `100%`, found the string '120%'"],
         ),
-        ("{times: 2, combine: {}}", &["E013 2:61 `combine` does not say how"]),
+        (
+            "{times: 2, combine: {}}",
+            &["E013 2:61 `combine` has none of `best`, `first` or `majority`"],
+        ),
         (
             "{times: 2, combine: {best: 1, first: 2}}",
-            &["E023 2:71 `combine` names two ways"],
+            &["E023 2:71 `combine` has both `best` and `first`"],
         ),
         (
             "{times: 2, combine: {best: 1, quorum: 2}}",
-            &["E025 2:71 `quorum` is only for `majority`"],
+            &["E025 2:71 `quorum` is not allowed for `best`"],
         ),
         (
             "{times: 2, combine: lst}",

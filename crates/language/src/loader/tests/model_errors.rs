@@ -167,11 +167,11 @@ fn tools() {
         ("{agent: othr}", &["E021 3:14 there is no agent `othr`"]),
         (
             "{}",
-            &["E035 3:6 none of the keys `script`, `agent`, `ensemble`, `mcp` is given"],
+            &["E035 3:6 a tool has none of `script`, `agent`, `ensemble` or `mcp`"],
         ),
         (
             "{agent: other, ensemble: x}",
-            &["E035 3:21 both `agent` and `ensemble` are given"],
+            &["E035 3:21 a tool has both `agent` and `ensemble`"],
         ),
         ("{script: x}", &["E013 3:6 `parameters` is missing"]),
         (
@@ -192,10 +192,10 @@ fn tools() {
             "{agent: other, comand: x}",
             &["E010 3:21 unknown key 'comand' in a tool"],
         ),
-        ("{mcp: {}}", &["E035 3:12 none of the keys `command`, `url` is given"]),
+        ("{mcp: {}}", &["E035 3:12 `mcp` has none of `command` or `url`"]),
         (
             "{mcp: {command: x, url: 'http://x'}}",
-            &["E035 3:25 both `command` and `url` are given"],
+            &["E035 3:25 `mcp` has both `command` and `url`"],
         ),
         ("{mcp: client}", &[]),
         ("{mcp: clent}", &["E016 3:12 expected `client` or a map, found 'clent'"]),

@@ -96,7 +96,7 @@ fn what_is_wrong_is_told_at_its_place() {
         ),
         (
             "agents: [{name: a, script: x}]\ntools: {t: {mcp: {url: 'http://x', sandbox: true}}}",
-            "E025 3:36 this key is not allowed for a server with `url`",
+            "E025 3:36 `sandbox` is not allowed for a server with `url`",
         ),
     ];
     for (text, expected) in of_others {
