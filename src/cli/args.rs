@@ -57,7 +57,7 @@ pub(super) struct AcpArgs {
     pub served: Option<String>,
 }
 
-/// When to use colours.
+/// The choice when to use colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum ColorChoice {
     /// On a terminal, unless NO_COLOR is set.
@@ -146,7 +146,7 @@ pub(super) struct InitArgs {
     pub list_templates: bool,
 }
 
-/// What a new ensemble shows.
+/// The pattern that a new ensemble shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Template {
     /// A writer and a reviewer repeat until the text is approved

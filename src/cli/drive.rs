@@ -52,7 +52,7 @@ impl Messages for QueuedMessages {
     }
 }
 
-/// How the end of a run is reported.
+/// The way in which the end of a run is reported.
 pub(super) struct Ending<'a> {
     /// Whether a limit that ends the conversation makes the exit code an error.
     pub(super) fail_on_limit: bool,

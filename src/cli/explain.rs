@@ -37,13 +37,13 @@ pub(super) fn known(code: &str) -> Result<Code, CliError> {
     })
 }
 
-/// Whether the argument is an ensemble and not a code.
+/// Returns whether the argument is an ensemble and not a code.
 fn is_ensemble(named: &str, surroundings: &Surroundings) -> bool {
     let is_path = named.contains(['/', '.']);
     explanations::find(named).is_none() && (is_path || surroundings.project.ensemble_file(named).is_ok())
 }
 
-/// What an ensemble takes and gives, and whom it asks.
+/// Renders the inputs and the result of an ensemble, and its questions.
 fn interface(ensemble: &Ensemble) -> String {
     let mut text = format!("{}\n", ensemble.name);
     if let Some(description) = &ensemble.description {

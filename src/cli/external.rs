@@ -15,7 +15,7 @@ pub(super) fn command() -> Option<Invocation> {
     })
 }
 
-/// Whether this process was started as the agent.
+/// Returns whether this process was started as the agent.
 pub(super) fn is_called() -> bool {
     std::env::args_os().skip(1).eq([COMMAND])
 }

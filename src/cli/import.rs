@@ -57,7 +57,7 @@ pub(super) fn import(args: &ImportArgs, surroundings: &Surroundings) -> Result<u
     Ok(report(&imported, surroundings))
 }
 
-/// One file to import.
+/// A file to import.
 pub(super) struct One<'a> {
     pub(super) file: &'a str,
     /// The name for an ensemble without a name.

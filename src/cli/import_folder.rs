@@ -22,7 +22,7 @@ struct Found {
     output: PathBuf,
 }
 
-/// What became of the files.
+/// The number of files by result of the import.
 #[derive(Default)]
 struct Count {
     clean: usize,
@@ -31,7 +31,7 @@ struct Count {
     left: usize,
 }
 
-/// Whether the user names a folder.
+/// Returns whether the user names a folder.
 pub(super) fn is_folder(args: &ImportArgs, surroundings: &Surroundings) -> bool {
     args.file != "-" && surroundings.project.folder.join(&args.file).is_dir()
 }

@@ -70,7 +70,7 @@ fn list() -> String {
     text
 }
 
-/// Whether the runs of the new ensemble are recorded in this folder, and not in one around it.
+/// Returns whether the runs of the new ensemble are recorded in this folder, and not in one around it.
 fn holds_runs(surroundings: &Surroundings) -> bool {
     let folder = &surroundings.project.folder;
     let root = surroundings.project.project_root(folder);

@@ -16,7 +16,7 @@ use ensemble_language::source::Source;
 use ensemble_runs::RunError;
 use ensemble_runs::project::{read_source, read_stream};
 
-/// One input: a file, which is read later, or a text that was already read.
+/// An input: a file that is read later, or a text that was already read.
 pub(super) enum Input {
     /// A file, with its path as given.
     File(PathBuf),
@@ -140,7 +140,7 @@ fn everywhere(args: &ValidateArgs, surroundings: &Surroundings) -> Result<Everyw
     })
 }
 
-/// What was given.
+/// The arguments that name files.
 enum Given<'g> {
     Folder(&'g str),
     Pattern(&'g str),

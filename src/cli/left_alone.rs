@@ -5,7 +5,7 @@ use std::path::Path;
 use ensemble_core::operator::visible;
 use ensemble_runs::LeftAlone;
 
-/// What the command says of a file that was left alone.
+/// Renders the message about a file that the command ignored.
 pub(super) fn note(left_alone: &LeftAlone) -> String {
     match left_alone {
         LeftAlone::Parts { path, lines } => {

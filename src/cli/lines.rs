@@ -47,7 +47,7 @@ impl Lines {
         }
     }
 
-    /// Whether a person reads the prompts and types the lines.
+    /// Returns whether a person reads the prompts and types the lines.
     pub(super) fn are_typed(&self) -> bool {
         self.streams.in_is_terminal && self.streams.err_is_terminal
     }

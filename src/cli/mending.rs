@@ -10,7 +10,7 @@ use ensemble_diff::unified;
 use ensemble_language::source::Source;
 use ensemble_runs::{RunError, replaced};
 
-/// What to do with fixes.
+/// The choice between applying fixes, showing them and neither.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fixing {
     /// Only report them.
@@ -22,7 +22,7 @@ pub(super) enum Fixing {
 }
 
 impl Fixing {
-    /// What the arguments ask for.
+    /// Returns the choice that the arguments make.
     pub(super) fn of(args: &ValidateArgs) -> Result<Self, CliError> {
         let with_unsafe = args.unsafe_fixes;
         let is_stdin = args.paths.iter().any(|path| path == "-");
@@ -43,7 +43,7 @@ impl Fixing {
         }
     }
 
-    /// Whether unsafe fixes are applied; `None` if no fixes are.
+    /// Returns whether unsafe fixes are applied; `None` if no fixes are.
     pub(super) fn with_unsafe(self) -> Option<bool> {
         match self {
             Self::Report => None,
@@ -51,7 +51,7 @@ impl Fixing {
         }
     }
 
-    /// Whether only the differences are shown.
+    /// Returns whether only the differences are shown.
     pub(super) fn is_shown(self) -> bool {
         matches!(self, Self::Show { .. })
     }

@@ -76,7 +76,7 @@ pub(super) fn models(command: &ModelsCommand, surroundings: &Surroundings) -> Re
     Ok(if all_well { exit::SUCCESS } else { exit::FAILURE })
 }
 
-/// What is asked of a profile's provider.
+/// The request that a command sends to the provider of a profile.
 enum Asking {
     /// A word.
     Check(Named),
@@ -331,7 +331,7 @@ impl Answer {
         }
     }
 
-    /// Where a request would go, and with which key.
+    /// Renders the address of a request, and the name of its key.
     fn written(&self) -> String {
         let profile = self.profile.as_ref();
         let provider = profile.and_then(|profile| KnownProvider::named(&profile.provider));

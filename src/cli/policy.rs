@@ -79,7 +79,7 @@ impl Policy {
         levels.find(|(known, _)| *known == code).map(|(_, level)| *level)
     }
 
-    /// Whether the finding makes the command fail.
+    /// Returns whether the finding makes the command fail.
     pub(super) fn fails(&self, finding: &Diagnostic) -> bool {
         match finding.severity {
             Severity::Error => true,
@@ -88,13 +88,13 @@ impl Policy {
         }
     }
 
-    /// Whether the checks for runs in CI are made.
+    /// Returns whether the checks for runs in CI are made.
     pub(super) fn is_ci(&self) -> bool {
         self.ci.unwrap_or(false)
     }
 }
 
-/// What two opposite flags say, if one of them was given.
+/// Returns the value of two opposite flags, if one of them is set.
 fn either(yes: bool, no: bool) -> Option<bool> {
     (yes || no).then_some(yes)
 }

@@ -158,7 +158,7 @@ fn check_answers(options: &mut RunOptions, prepared: &Prepared, records: &[Recor
     checked.map_err(|refusal| CliError::from(RunError::from(refusal)))
 }
 
-/// Why a run has ended that could go on, were it here.
+/// Returns the outcome of a run that could be resumed if it were recorded on this machine.
 fn cut_short(records: &[Record]) -> Option<CompletionReason> {
     match &records.last()?.event {
         Event::RunEnded(ended) => Some(ended.completion_reason).filter(|reason| reason.is_resumable()),
@@ -270,7 +270,7 @@ impl Followed {
         }
     }
 
-    /// Whether a tool may be called: what was said with the command, or what somebody decides here.
+    /// Returns whether a tool may be called: what was said with the command, or what somebody decides here.
     async fn decision(&self, request: PendingRequest, wanted: &WantedPermission) -> Option<PermissionDecision> {
         let address = request.address.to_string();
         let is_named = |names: &[String]| names.iter().any(|name| means(name, &wanted.tool));

@@ -18,7 +18,7 @@ const LARGEST: u64 = 256 << 10;
 /// Folders that tools fill.
 const OF_TOOLS: [&str; 2] = ["node_modules", "target"];
 
-/// Why a file or a folder is left out.
+/// The reason why a file or a folder is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Left {
     /// A configuration, or `--exclude`, says so.
@@ -29,7 +29,7 @@ pub(super) enum Left {
     Foreign,
 }
 
-/// What holds in all folders.
+/// The rules that apply in all folders.
 pub(super) struct Everywhere {
     /// The patterns of the command line.
     pub(super) exclude: Gitignore,
@@ -73,7 +73,7 @@ impl Rules {
         })
     }
 
-    /// Whether a file or a folder in this folder is left out, and why. A pattern with `!` takes it in again.
+    /// Returns whether a file or a folder in this folder is left out, and why. A pattern with `!` takes it in again.
     pub(super) fn left(&self, path: &Path, is_folder: bool, everywhere: &Everywhere) -> Option<Left> {
         let excluded = [Some(&everywhere.exclude), self.exclude.as_deref()]
             .into_iter()
@@ -94,7 +94,7 @@ impl Rules {
         }
     }
 
-    /// What the ignore files say: the nearest first, `.ignore` before `.gitignore`, as ripgrep reads them.
+    /// Returns the match of the ignore files: the nearest first, `.ignore` before `.gitignore`, as ripgrep reads them.
     fn ignored(&self, path: &Path, is_folder: bool, everywhere: &Everywhere) -> Match<()> {
         let said = |patterns: &Gitignore| patterns.matched(path, is_folder).map(|_| ());
         let mut found = Match::None;
@@ -116,13 +116,13 @@ impl Rules {
     }
 }
 
-/// Whether the folder is hidden, or one that tools fill: by its name, or as a virtual environment of Python.
+/// Returns whether the folder is hidden, or one that tools fill: by its name, or as a virtual environment of Python.
 fn is_foreign(folder: &Path) -> bool {
     let name = folder.file_name().unwrap_or_default();
     OF_TOOLS.iter().any(|known| name == *known) || is_hidden(folder) || folder.join("pyvenv.cfg").exists()
 }
 
-/// Whether the name begins with a dot.
+/// Returns whether the name begins with a dot.
 fn is_hidden(path: &Path) -> bool {
     path.file_name()
         .is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))

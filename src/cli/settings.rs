@@ -118,7 +118,7 @@ impl<'s> Settings<'s> {
         Some(config)
     }
 
-    /// Whether this file is a configuration and no ensemble.
+    /// Returns whether this file is a configuration and no ensemble.
     pub(super) fn is_config(&self, file: &Path) -> bool {
         if file.file_name().is_none_or(|name| name != "config.yaml") {
             return false;

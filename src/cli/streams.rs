@@ -114,12 +114,12 @@ impl Streams {
         width(self.err_is_terminal, &Term::stderr())
     }
 
-    /// Whether standard error shows colours.
+    /// Returns whether standard error shows colours.
     pub(super) fn colors_on_stderr(self) -> bool {
         self.err != anstream::ColorChoice::Never
     }
 
-    /// Whether standard output shows colours.
+    /// Returns whether standard output shows colours.
     pub(super) fn colors_on_stdout(self) -> bool {
         self.out != anstream::ColorChoice::Never
     }
@@ -146,13 +146,14 @@ fn is_dumb() -> bool {
     std::env::var_os("TERM").is_some_and(|term| term == "dumb")
 }
 
-/// Whether a CI that takes lines of its log for commands runs the program: GitHub Actions, Azure Pipelines or TeamCity.
+/// Returns whether a CI that takes lines of its log for commands runs the program: GitHub Actions, Azure Pipelines or
+/// TeamCity.
 fn is_ci() -> bool {
     let is_true = |name: &str| std::env::var_os(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
     is_true("GITHUB_ACTIONS") || is_true("TF_BUILD") || std::env::var_os("TEAMCITY_VERSION").is_some()
 }
 
-/// Whether the stream goes into a file, which is nobody's log.
+/// Returns whether the stream goes into a file, which is nobody's log.
 #[cfg(unix)]
 fn is_file(stream: &impl std::os::fd::AsFd) -> bool {
     let opened = stream.as_fd().try_clone_to_owned().map(std::fs::File::from);

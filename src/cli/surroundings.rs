@@ -103,7 +103,7 @@ impl Surroundings {
         let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
     }
 
-    /// Whether standard error shows colours.
+    /// Returns whether standard error shows colours.
     pub(super) fn colors_on_stderr(&self) -> bool {
         self.streams.colors_on_stderr()
     }

@@ -66,7 +66,7 @@ impl Telemetry {
     }
 }
 
-/// What spans are spans of, as the environment says.
+/// Returns the resource of spans, as the environment names it.
 pub(super) fn resource() -> Resource {
     Resource::read(variable)
 }

@@ -170,7 +170,7 @@ impl TerminalOperator {
     }
 }
 
-/// How much of the arguments of a call is shown.
+/// The part of the arguments of a call that is shown.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum View {
     Whole,

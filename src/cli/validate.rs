@@ -107,7 +107,7 @@ fn no_ensemble(passed_over: usize) -> CliError {
     )
 }
 
-/// What is done with each input.
+/// The options that apply to each input.
 struct Ways<'w> {
     settings: &'w Settings<'w>,
     /// The scripts that were read.
@@ -438,7 +438,7 @@ impl<'f> Shown<'f> {
         }
     }
 
-    /// Whether the file is no input and has no report yet.
+    /// Returns whether the file is no input and has no report yet.
     fn is_new(&mut self, file: PathBuf) -> bool {
         let known = self.known.get_or_insert_with(|| {
             let folder = &self.surroundings.project.folder;

@@ -13,7 +13,7 @@ use ensemble_runs::Project;
 /// Where YAML is found below a folder that is hidden otherwise.
 const OF_PROJECT: &str = ".ensemble";
 
-/// Which files are looked for.
+/// The files that a search looks for.
 #[derive(Clone)]
 pub(super) enum Wanted {
     /// Those with the ending of YAML.
@@ -62,7 +62,7 @@ struct Link {
     depth: usize,
 }
 
-/// What the search met of one given path.
+/// The results of the search for one given path.
 #[derive(Default, Clone)]
 pub(super) struct Met {
     /// The files that are wanted, also those that were known already.
@@ -130,7 +130,7 @@ impl<'w> Walk<'w> {
         self.search(self.group(), &place, above, &wanted, 1);
     }
 
-    /// Whether a given file or folder is left out, or one that is between it and the folder of the caller.
+    /// Returns whether a given file or folder is left out, or one that is between it and the folder of the caller.
     pub(super) fn is_left(&self, shown: &Path) -> bool {
         let path = self.project.folder.join(shown);
         let parent = path.parent().and_then(|parent| parent.canonicalize().ok());
@@ -302,7 +302,7 @@ impl<'w> Walk<'w> {
         });
     }
 
-    /// Whether it is not left out; what is left out is counted.
+    /// Returns whether it is not left out; what is left out is counted.
     fn is_kept(&mut self, group: usize, place: &Place, is_folder: bool, rules: &Rules) -> bool {
         let left = rules.left(&place.named, is_folder, &self.everywhere);
         if let Some(met) = self.met.get_mut(group) {
@@ -341,7 +341,7 @@ fn is_wanted(place: &Place, wanted: &Wanted, folder: &Path) -> bool {
     }
 }
 
-/// What is looked for in a folder, and which part of the pattern its names stand for.
+/// Returns the kind of files to search for in a folder, and which part of the pattern their names match.
 fn below(place: &Place, wanted: &Wanted, depth: usize, folder: &Path) -> Option<(Wanted, usize)> {
     match wanted {
         Wanted::Yaml => Some((Wanted::Yaml, 1)),

@@ -16,7 +16,7 @@ pub(super) fn command() -> Option<Invocation> {
     })
 }
 
-/// Whether this process was started as a watchdog.
+/// Returns whether this process was started as a watchdog.
 pub(super) fn is_called() -> bool {
     std::env::args_os().skip(1).eq([COMMAND])
 }

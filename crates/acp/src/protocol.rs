@@ -49,7 +49,7 @@ pub(crate) fn shows_forms(params: Value) -> Result<bool, Refusal> {
     Ok(elicitation.is_some_and(|elicitation| elicitation.form.is_some()))
 }
 
-/// What the server can do.
+/// Returns the capabilities of the server.
 pub(crate) fn initialized(version: &str) -> Value {
     json!({
         "protocolVersion": 1,

@@ -31,7 +31,7 @@ const REST: Duration = Duration::from_secs(1);
 /// Most sessions in a list.
 const LISTED: usize = 100;
 
-/// What the server needs of the program.
+/// The services of the program that the server needs.
 pub struct Services {
     /// The runs as seen from a folder.
     pub runs: Box<dyn Fn(&Path) -> Runs>,

@@ -130,7 +130,7 @@ impl Session {
         servers.names().filter(|name| !is_used(name)).cloned().collect()
     }
 
-    /// What may be chosen.
+    /// Returns the values that the client can choose.
     pub(crate) fn choices(&self) -> Value {
         choices(&self.offered())
     }

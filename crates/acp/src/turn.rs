@@ -25,7 +25,7 @@ const RESUME: &str = "/resume";
 /// Who cancels runs.
 const CLIENT: &str = "the client of the Agent Client Protocol";
 
-/// One prompt of a session.
+/// A prompt of a session.
 pub(crate) struct Prompt {
     pub(crate) session: Rc<Session>,
     pub(crate) wire: Rc<Wire>,
@@ -33,7 +33,7 @@ pub(crate) struct Prompt {
     pub(crate) cancelled: watch::Receiver<bool>,
 }
 
-/// How following a run ended.
+/// The reason why following a run ended.
 enum End {
     Ended(Box<RunEnded>, bool),
     /// A question waits for the next prompt.
@@ -293,7 +293,7 @@ async fn permit(session: Rc<Session>, wire: Rc<Wire>, wanted: PermissionRequest)
     }
 }
 
-/// Why a conversation that has ended stopped; failures are errors with their place.
+/// Returns the stop reason of a conversation that has ended. Failures are errors with their position.
 fn stop_reason(run: &RunId, ended: &RunEnded, is_refusal: bool) -> Result<&'static str, Refusal> {
     match ended.completion_reason {
         CompletionReason::Completed | CompletionReason::WaitingForInput => Ok("end_turn"),

@@ -14,7 +14,7 @@ use ensemble_language::ensemble::Ensemble;
 use ensemble_runs::{LivePiece, Piece};
 use serde_json::Value;
 
-/// One update of a session.
+/// An update of a session.
 #[derive(Debug)]
 pub(crate) enum Update {
     User { id: String, text: String },
@@ -26,7 +26,7 @@ pub(crate) enum Update {
     Usage { used: u64, most: u64 },
 }
 
-/// How far an agent or a call is.
+/// The progress of an agent or a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Status {
     Pending,
@@ -48,7 +48,7 @@ pub(crate) struct Card {
     pub(crate) text: Option<String>,
 }
 
-/// What was told of a run until now.
+/// The updates of a run that were sent until now.
 pub(crate) struct Story {
     run: RunId,
     agents: Vec<(String, Status)>,
@@ -104,7 +104,7 @@ impl Story {
         format!("{inside}{agent}#{execution}")
     }
 
-    /// What a record tells; `with_messages`: those of the user, too.
+    /// Returns the updates for a record; `with_messages`: also for those of the user.
     pub(crate) fn record(&mut self, run: &RunId, record: &Record, with_messages: bool) -> Vec<Update> {
         let is_outermost = *run == self.run;
         match &record.event {
@@ -179,7 +179,7 @@ impl Story {
         }
     }
 
-    /// What a live piece tells.
+    /// Returns the updates for a live event.
     pub(crate) fn live(&mut self, run: &RunId, live: LivePiece) -> Option<Update> {
         if *run != self.run || !self.speakers.contains(&live.agent) {
             return None;

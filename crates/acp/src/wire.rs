@@ -15,7 +15,7 @@ const WAITING: usize = 256;
 /// The maximum size of a message of the client, in bytes: 64 MiB.
 const LONGEST_MESSAGE: usize = 64 << 20;
 
-/// Why a request is refused.
+/// An error that refuses a request.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) code: i64,

@@ -168,7 +168,7 @@ impl Names<'_> {
         }
     }
 
-    /// Whether there is such an agent; perhaps inside one that is an ensemble.
+    /// Returns whether there is such an agent; perhaps inside one that is an ensemble.
     fn agent(&mut self, name: &str, may_be_inside: bool, at: impl FnOnce() -> At) -> bool {
         let is_inside = || {
             name.match_indices('.').any(|(end, _)| {

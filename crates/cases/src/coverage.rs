@@ -17,7 +17,7 @@ use ensemble_language::source::At;
 /// A dependency: the agent that has it, and its position.
 type Dependency = (AgentId, usize);
 
-/// What conversations have reached.
+/// The parts of an ensemble that conversations have reached.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reached {
     agents: BTreeMap<AgentId, usize>,
@@ -87,12 +87,12 @@ impl Reached {
         self.outcomes.extend(&other.outcomes);
     }
 
-    /// How often the agent ran.
+    /// Returns how often the agent ran.
     pub fn executions(&self, id: AgentId) -> usize {
         self.agents.get(&id).copied().unwrap_or_default()
     }
 
-    /// How often the dependency started its agent.
+    /// Returns how often the dependency started its agent.
     pub fn starts(&self, edge: &Edge) -> usize {
         self.dependencies
             .get(&(edge.to, edge.position))
@@ -110,7 +110,7 @@ impl Reached {
         answers.filter(never).copied().collect()
     }
 
-    /// Whether it is reached.
+    /// Returns whether it is reached.
     pub fn has(&self, goal: Goal) -> bool {
         match goal {
             Goal::Execution(id) => self.agents.contains_key(&id),
@@ -121,13 +121,13 @@ impl Reached {
     }
 }
 
-/// Whether a conversation can reach it, as far as exploration knows. It knows all only if it was complete, and if no
-/// agent makes requests, of which it does not try all.
+/// Returns whether a conversation can reach it, as far as exploration knows. It knows all only if it was complete, and
+/// if no agent makes requests, of which it does not try all.
 fn can_reach(explored: &Exploration, goal: Goal) -> bool {
     !explored.coverage.is_complete() || explored.requests || explored.reached.contains(&goal)
 }
 
-/// What is known of the answer before a run.
+/// Returns what is known of the answer before a run.
 fn verdict(condition: &Condition) -> Verdict {
     Condition::read(condition.text()).map_or(Verdict::Open, |reading| reading.verdict())
 }
@@ -148,7 +148,7 @@ fn is_never_true(condition: &Condition) -> bool {
     )
 }
 
-/// What is reached, and what could be.
+/// The reached and the reachable parts of an ensemble.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Coverage {
     /// The agents that can run.
@@ -163,7 +163,7 @@ pub struct Coverage {
     pub is_complete: bool,
 }
 
-/// How many are reached.
+/// The number of reached parts.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Counted {
     /// The number of those that are reached.
@@ -174,7 +174,7 @@ pub struct Counted {
     pub gaps: Vec<Gap>,
 }
 
-/// What no conversation has reached.
+/// A part that no conversation has reached.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gap {
     /// Its kind: `agent`, `dependency`, `condition`, `outcome`.

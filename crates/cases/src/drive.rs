@@ -121,7 +121,7 @@ impl Driver {
         }
     }
 
-    /// What models say of the conversation.
+    /// Judges the conversation with models.
     fn judged(&self, sound: Sound<'_>, at: usize, expect: &Expect, conversation: &Conversation) -> Vec<Failure> {
         match self.real_time() {
             // The loader refuses judges of cases that are not live.
@@ -171,7 +171,7 @@ impl Driver {
     }
 }
 
-/// What a case comes to that was held several times.
+/// Merges the results of a case that ran several times.
 fn repeated(at: usize, case: &Case, rounds: impl Iterator<Item = Tried>) -> Tried {
     let (mut passed, mut times) = (0, 0);
     let mut failures: Vec<(Failure, u32)> = Vec::new();
@@ -214,7 +214,7 @@ fn repeated(at: usize, case: &Case, rounds: impl Iterator<Item = Tried>) -> Trie
     }
 }
 
-/// What the run is given: what is recorded, and in place of that what the case says.
+/// Returns the options of the run: the recorded ones, replaced by those of the case.
 fn given(case: &Case, recorded: Option<&Arc<Recorded>>) -> RunOptions {
     let mut options = RunOptions::default();
     if let Some(recorded) = recorded {
@@ -236,7 +236,7 @@ fn given(case: &Case, recorded: Option<&Arc<Recorded>>) -> RunOptions {
     options
 }
 
-/// What the case expects. Without a word, a recorded run is expected to happen again.
+/// Returns the expectations of the case. Without any, a recorded run is expected to happen again.
 fn expectation(case: &Case, recorded: Option<&Arc<Recorded>>) -> Expect {
     match recorded {
         Some(recorded) if case.expect.is_empty() => Expect {

@@ -303,7 +303,7 @@ impl Judge<'_> {
         failures
     }
 
-    /// What the run gives.
+    /// Returns the result of the run.
     pub(crate) fn actual_result(&self) -> Arc<Value> {
         let state = self.state();
         match state.run_value() {
@@ -450,7 +450,7 @@ pub fn turns(records: &[Record]) -> Vec<Vec<Arc<str>>> {
         .collect()
 }
 
-/// Whether these are the same agents, in any order.
+/// Returns whether these are the same agents, in any order.
 pub(crate) fn is_same_turn(one: &[Arc<str>], other: &[Arc<str>]) -> bool {
     let sorted = |turn: &[Arc<str>]| {
         let mut turn = turn.to_vec();

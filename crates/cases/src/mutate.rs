@@ -38,7 +38,7 @@ pub struct Mutant {
     ensemble: Ensemble,
 }
 
-/// What became of a change.
+/// The outcome of a mutant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate {
     /// These cases fail with it.
@@ -189,7 +189,7 @@ impl Mutants<'_> {
         });
     }
 
-    /// One of the dependencies instead of all, and the other way round.
+    /// Adds the mutant that swaps "one of the dependencies" and "all of them".
     fn any_or_all(&mut self, at: usize, agent: &Agent) {
         let is_all = agent.dependencies.iter().all(|dependency| dependency.requires_all);
         let told = match is_all {

@@ -17,7 +17,7 @@ use ensemble_runs::replay::SavedRecords;
 /// An agent, and which of its executions.
 type Executed = (Arc<str>, u32);
 
-/// What a record says.
+/// The contents of a record.
 #[derive(Debug)]
 pub struct Recorded {
     /// The input of the run.
@@ -122,7 +122,7 @@ impl Recorded {
         Ok(recorded)
     }
 
-    /// What the execution came to; `None`: there is no such execution.
+    /// Returns the recorded result of the execution. Returns `None` if there is no such execution.
     pub(crate) fn observed(&self, agent: &Arc<str>, execution: u32) -> Option<AttemptOutcome> {
         let executed = (agent.clone(), execution);
         let Some(ended) = self.ended.get(&executed) else {

@@ -24,7 +24,7 @@ pub struct Missing {
     pub what: MissingPart,
 }
 
-/// What is missing.
+/// The missing part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MissingPart {
     /// There is no stub, and the agent itself needs this.
@@ -47,7 +47,7 @@ pub(crate) struct Stubbed {
 }
 
 impl Stubbed {
-    /// Those of a test file, then those of a recorded run. Agents that are answered ask.
+    /// Creates stubs: those of a test file, then those of a recorded run. Agents that are answered ask.
     pub(crate) fn new(
         stubs: Vec<(Arc<str>, Stubs)>,
         answered: Vec<Arc<str>>,

@@ -80,7 +80,7 @@ pub fn suggest(sound: Sound<'_>, gaps: &[Gap], driver: &Driver) -> Suggested {
     suggested
 }
 
-/// What the case shows.
+/// Renders the conversation of the case.
 fn told(plan: &Plan, goal: Goal) -> String {
     let edge = |id, position| plan.incoming(id).map(|(_, edge)| edge).nth(position);
     let from = |id, position| edge(id, position).map_or("", |edge| plan.name(edge.from));

@@ -121,7 +121,7 @@ fn judge(tested: &Prepared, question: &Question) -> Result<Prepared, String> {
     Ok(tested.with_plan(Arc::new(plan)))
 }
 
-/// What the judge is told.
+/// Renders the question for the judge.
 fn asked(question: &Question, conversation: &Conversation) -> Result<Arc<str>, String> {
     let judged = Judge {
         at: 0,

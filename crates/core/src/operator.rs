@@ -113,12 +113,12 @@ impl OperatorRequest {
         }
     }
 
-    /// Whether an empty answer means the default.
+    /// Returns whether an empty answer means the default.
     fn has_default(&self) -> bool {
         matches!(self, Self::Question(question) if question.default.is_some())
     }
 
-    /// Whether the answer is empty and means the default.
+    /// Returns whether the answer is empty and means the default.
     pub fn is_default(&self, answer: &RequestAnswer) -> bool {
         matches!(answer, RequestAnswer::Text(text) if text.trim().is_empty()) && self.has_default()
     }

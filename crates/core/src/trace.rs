@@ -31,7 +31,7 @@ pub struct TraceParent {
     pub state: Arc<str>,
 }
 
-/// One span of a trace.
+/// The ids of a span of a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpanContext {
     /// The trace.

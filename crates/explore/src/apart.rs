@@ -124,7 +124,7 @@ impl Whole<'_> {
         })
     }
 
-    /// What the parts reach, with the agents of the whole.
+    /// Returns the goals that the parts reach, with the agents of the whole.
     fn reached(&self) -> BTreeSet<Goal> {
         let parts = self.parts.iter().zip(&self.walks);
         let reached =

@@ -93,7 +93,7 @@ impl Choices {
         self.everyone_waits.set(true);
     }
 
-    /// Whether every ready agent would have waited for another one in this step.
+    /// Returns whether every ready agent would have waited for another one in this step.
     pub(super) fn has_everyone_waited(&self) -> bool {
         self.everyone_waits.get()
     }
@@ -103,7 +103,7 @@ impl Choices {
         self.reached.borrow_mut().extend(goals);
     }
 
-    /// What the step has reached.
+    /// Returns the goals that the step has reached.
     pub(super) fn reached(&self) -> Vec<Goal> {
         self.reached.take()
     }

@@ -24,7 +24,7 @@ pub struct InnerResults {
 }
 
 impl Exploration {
-    /// How the conversations can end, for an agent that is this ensemble.
+    /// Returns how the conversations can end, for an agent that is this ensemble.
     pub fn results(&self) -> InnerResults {
         use CompletionReason as Reason;
         let is_complete = self.coverage.is_complete();
@@ -44,7 +44,7 @@ impl Exploration {
     }
 }
 
-/// Whether the agent asks a person and has no other source of answers.
+/// Returns whether the agent asks a person and has no other source of answers.
 fn may_stay_unanswered(agent: &Agent) -> bool {
     matches!(&agent.kind, AgentKind::Input(input) if input.default.is_none() && input.responses.is_none())
 }

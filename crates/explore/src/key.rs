@@ -46,7 +46,7 @@ pub(super) fn key(world: &World, state: &ConversationState, remembered: &Remembe
     key.0.into()
 }
 
-/// Whether there is a new output for an agent without dependencies.
+/// Returns whether there is a new output for an agent without dependencies.
 fn has_heard(state: &ConversationState, id: AgentId) -> bool {
     let seen = state.agent(id).last_started().and_then(|turn| turn.checked_sub(1));
     state.latest_success_but(id) > seen

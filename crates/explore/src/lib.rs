@@ -59,7 +59,8 @@ pub struct Budget<'b> {
 }
 
 impl Budget<'_> {
-    /// This number of states, with somebody who may answer; nothing is known of ensembles inside.
+    /// Creates a budget of this number of states, with an operator who can answer; nothing is known of nested
+    /// ensembles.
     pub fn of_states(states: u64) -> Self {
         Self {
             states,
@@ -170,7 +171,7 @@ pub struct UnexploredOutcome {
 }
 
 impl Coverage {
-    /// Whether all conversations were examined.
+    /// Returns whether all conversations were examined.
     pub fn is_complete(&self) -> bool {
         self.stopped_by.is_none() && self.cut == 0
     }
@@ -245,7 +246,7 @@ fn besides(plan: &Plan, world: &World, budget: Budget<'_>) -> Vec<UnexploredOutc
     besides
 }
 
-/// Whether a call of a tool by the agent can wait for a person who permits it.
+/// Returns whether a call of a tool by the agent can wait for a person who permits it.
 fn asks_for_permission(ensemble: &Ensemble, agent: &Agent) -> bool {
     let asks = |acp: &Acp| {
         AcpToolKind::ALL

@@ -116,13 +116,13 @@ impl World {
         self.known.iter().map(|known| known.reads)
     }
 
-    /// Whether the claim can be evaluated again later.
+    /// Returns whether the claim can be evaluated again later.
     pub(super) fn is_open(&self, claim: ClaimId, state: &ConversationState) -> bool {
         let mut edges = self.known[claim as usize].edges.iter();
         edges.any(|edge| !state.is_exhausted(&self.plan, self.plan.edge(*edge).to))
     }
 
-    /// Whether the claim has the same result after the turn as before.
+    /// Returns whether the claim has the same result after the turn as before.
     pub(super) fn still_holds(&self, claim: ClaimId, before: &ConversationState, after: &ConversationState) -> bool {
         let known = &self.known[claim as usize];
         let reads = known.reads;

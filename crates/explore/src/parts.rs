@@ -39,7 +39,7 @@ pub(super) fn of(world: &World) -> Option<Vec<Part>> {
     groups.into_iter().map(|agents| part(plan, &shell, agents)).collect()
 }
 
-/// Whether something else than dependencies and counts of executions can couple all agents.
+/// Returns whether something else than dependencies and counts of executions can couple all agents.
 fn is_coupled(world: &World) -> bool {
     let plan = &world.plan;
     let limits = &plan.ensemble().limits;

@@ -18,9 +18,9 @@ use ensemble_language::plan::Plan;
 /// A pair of states that the same choices lead to.
 type Pair = (Position, Position);
 
-/// Whether every conversation of one plan is one of the other: the same agents in the same turns, after the same results
-/// of conditions, to the same ends. `None`: the budget does not suffice to know, or an agent may make requests. Time,
-/// tokens and costs are not known.
+/// Returns whether every conversation of one plan is one of the other: the same agents in the same turns, after the
+/// same results of conditions, to the same ends. `None`: the budget does not suffice to know, or an agent may make
+/// requests. Time, tokens and costs are not known.
 pub fn same_conversations(
     one: &Arc<Plan>,
     other: &Arc<Plan>,
@@ -61,7 +61,7 @@ pub fn same_conversations(
     Some(true)
 }
 
-/// What became of a step of both.
+/// The result of a step of both explorations.
 enum Stepped {
     Apart,
     Ended,

@@ -203,7 +203,7 @@ fn result_event(turn: u32, start: &Start, ran: &ExploredExecution, tokens: Optio
     })
 }
 
-/// Whether an output of the agent can request other agents. Parts cannot.
+/// Returns whether an output of the agent can request other agents. Parts cannot.
 pub(super) fn may_request(agent: &Agent) -> bool {
     agent.conversation.triggers_conversation && agent.for_each.is_none()
 }

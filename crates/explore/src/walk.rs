@@ -197,7 +197,7 @@ impl<'w> Walk<'w> {
         }
     }
 
-    /// Whether everything was found that the walk looks for.
+    /// Returns whether everything was found that the walk looks for.
     fn has_found_all(&self) -> bool {
         let is_found = |goal: &Goal| match goal {
             Goal::Outcome(reason) => self.ends.keys().any(|class| class.reason() == *reason),
@@ -211,7 +211,7 @@ impl<'w> Walk<'w> {
         self.sought = Some(goals);
     }
 
-    /// What is reached, without the outcomes.
+    /// Iterates over the reached goals, without the outcomes.
     pub(super) fn reached(&self) -> impl Iterator<Item = Goal> {
         self.reached.keys().copied()
     }

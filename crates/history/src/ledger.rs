@@ -19,7 +19,7 @@ use crate::totals::AgentTotals;
 /// The part, and the ids of the calls that contain the agent.
 type InsideKey = (Option<Arc<str>>, Vec<Arc<str>>);
 
-/// One execution of the open turn.
+/// An execution of the open turn.
 #[derive(Debug, Clone)]
 pub(crate) struct OpenExecution {
     /// The agent.

@@ -39,7 +39,7 @@ pub struct TestFile {
     pub cases: Vec<Case>,
 }
 
-/// One conversation, and what is expected of it.
+/// A conversation with its expectations.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Case {
     /// Its name, which no other case of the file has.
@@ -64,7 +64,7 @@ pub struct Case {
     pub expect: Expect,
 }
 
-/// What stands in the place of an agent.
+/// The stubs of an agent.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Stubs {
     /// The same for every execution.
@@ -114,7 +114,7 @@ pub enum Gives {
     Parts(Vec<(Arc<str>, Stub)>),
 }
 
-/// What is expected of a conversation. What is absent is not examined.
+/// The expectations of a conversation. Absent expectations are not checked.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Expect {
     /// The outcome: one of [`OUTCOMES`].
@@ -161,13 +161,13 @@ pub struct Judge {
 }
 
 impl Expect {
-    /// Whether nothing is expected.
+    /// Returns whether nothing is expected.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// Whether a file of this name is a test file.
+/// Returns whether a file of this name is a test file.
 pub fn is_test_file(name: &str) -> bool {
     ENDINGS.iter().any(|ending| name.ends_with(ending))
 }

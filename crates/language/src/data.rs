@@ -35,7 +35,7 @@ impl Context {
         self.0.len()
     }
 
-    /// Whether there are no keys.
+    /// Returns whether there are no keys.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -146,7 +146,7 @@ pub struct WantedPermission {
     pub arguments: JsonMap,
 }
 
-/// Why an execution failed.
+/// The reason why an execution failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// The kind of failure.
@@ -206,8 +206,8 @@ impl FailureKind {
         Self::Sandbox,
     ];
 
-    /// Whether another attempt at the same task may succeed. `corrected`: the agent has already sent the errors of its
-    /// output back to its model, as often as it may.
+    /// Returns whether another attempt at the same task may succeed. `corrected`: the agent has already sent the errors
+    /// of its output back to its model, as often as it may.
     pub fn may_pass(self, corrected: bool) -> bool {
         match self {
             Self::Refusal => false,
@@ -334,7 +334,7 @@ impl Usage {
         self.requests.saturating_sub(self.by_tools)
     }
 
-    /// What was used since an earlier reading of the same numbers.
+    /// Returns the usage since an earlier reading of the same numbers.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         let cost = self

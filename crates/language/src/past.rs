@@ -36,7 +36,7 @@ impl Past {
         self.history.as_ref().map_or(0, |history| history.len() - self.from)
     }
 
-    /// Whether there are no executions.
+    /// Returns whether there are no executions.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -56,7 +56,7 @@ impl Past {
         Some((agent.as_str()?.into(), u32::try_from(execution).ok()?))
     }
 
-    /// What has been said, as labelled blocks.
+    /// Renders the messages so far, as labelled blocks.
     pub fn transcript(&self) -> String {
         let blocks: Vec<String> = (0..self.len()).filter_map(|at| self.block(at)).collect();
         blocks.join("\n\n")

@@ -5,8 +5,8 @@
 
 use std::borrow::Cow;
 
-/// Whether a terminal would obey the character, or nobody would see it, or it would change the order of what is seen.
-/// Line breaks and tabs are among them.
+/// Returns whether a terminal would obey the character, or nobody would see it, or it would change the order of what is
+/// seen. Line breaks and tabs are among them.
 pub fn is_hidden(character: char) -> bool {
     !character.is_ascii() && is_hidden_beyond_ascii(character) || character.is_ascii_control()
 }
@@ -59,7 +59,7 @@ pub fn json(text: &str) -> Cow<'_, str> {
     Cow::Owned(spelt)
 }
 
-/// Whether nothing in a JSON text can be spelt in another way.
+/// Returns whether nothing in a JSON text can be spelt in another way.
 fn is_plain(text: &str) -> bool {
     let bytes = text.as_bytes();
     bytes.is_ascii() && !bytes.contains(&0x7f) && !text.contains("##")

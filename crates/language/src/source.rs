@@ -36,7 +36,7 @@ pub struct Place {
     pub column: usize,
 }
 
-/// One step of a [`Route`].
+/// A step of a [`Route`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Step {
     /// A key of a mapping.
@@ -168,13 +168,13 @@ impl Route {
         Self::default()
     }
 
-    /// This route followed by a key.
+    /// Returns this route followed by a key.
     #[must_use]
     pub fn key(&self, key: impl Into<Arc<str>>) -> Self {
         self.with(Step::Key(key.into()))
     }
 
-    /// This route followed by an index.
+    /// Returns this route followed by an index.
     #[must_use]
     pub fn index(&self, index: usize) -> Self {
         self.with(Step::Index(index))

@@ -165,13 +165,13 @@ impl Template {
         })
     }
 
-    /// Whether rendering takes little time and memory, unless the values that are printed are large. Every other
-    /// template is rendered where it does not delay anything else, and under limits ([`watched`]).
+    /// Returns whether rendering takes little time and memory, unless the values that are printed are large. Every
+    /// other template is rendered where it does not delay anything else, and under limits ([`watched`]).
     pub fn is_light(&self) -> bool {
         self.0.is_light
     }
 
-    /// Whether the text uses any variable.
+    /// Returns whether the text uses any variable.
     pub fn uses_variables(&self) -> bool {
         !self.0.variables.is_empty()
     }
@@ -232,7 +232,7 @@ impl Compiled {
     }
 }
 
-/// What is known of a template that may be parsed.
+/// Scans a template, and refuses those that cannot be parsed.
 fn admitted(text: &str) -> Result<Scan, Fault> {
     let scan = match is_constant(text) {
         true => Scan {
@@ -328,12 +328,12 @@ pub fn inputs_read(text: &str) -> Vec<(String, Span)> {
     names.into_iter().map(|name| (name.clone(), place(&name))).collect()
 }
 
-/// Whether the text is a template that uses any variable. The template is parsed but not kept.
+/// Returns whether the text is a template that uses any variable. The template is parsed but not kept.
 pub fn uses_variables(text: &str) -> bool {
     !variables_of(text).is_empty()
 }
 
-/// Whether the text is a template that uses `history` or `transcript`.
+/// Returns whether the text is a template that uses `history` or `transcript`.
 pub fn uses_history(text: &str) -> bool {
     let names_it = OF_HISTORY.iter().any(|name| text.contains(name));
     names_it && variables_of(text).iter().any(|name| OF_HISTORY.contains(&&**name))
@@ -367,7 +367,7 @@ impl Fault {
 }
 
 impl Scope {
-    /// Whether a template of this execution can use this name.
+    /// Returns whether a template of this execution can use this name.
     fn knows(&self, name: &str) -> bool {
         VARIABLES.contains(&name)
             || self.listens_to.iter().any(|agent| **agent == *name)
@@ -424,7 +424,7 @@ fn only_expression(text: &str) -> Option<&str> {
     (is_whole && !inside.trim().is_empty()).then_some(inside)
 }
 
-/// Whether the text has no expression, no tag and no comment: these always begin with a brace.
+/// Returns whether the text has no expression, no tag and no comment: these always begin with a brace.
 fn is_constant(text: &str) -> bool {
     !text.contains('{')
 }

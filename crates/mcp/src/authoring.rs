@@ -32,7 +32,7 @@ const TEXT: &str = "text.yaml";
 /// Draws an ensemble: mermaid, dot, svg or ascii.
 pub type Draw = fn(&Ensemble, &str) -> Option<String>;
 
-/// What a tool says.
+/// The output of a tool.
 pub(crate) enum Said {
     /// A text.
     Text(String),

@@ -154,7 +154,7 @@ impl Entry {
         text
     }
 
-    /// What the tool takes.
+    /// Returns the schema of the inputs of the tool.
     pub(crate) fn input_schema(&self) -> Map<String, Value> {
         let default = self.ensemble.default_task.as_deref().map(str::trim);
         let mut schema = match schema_of_inputs(&self.ensemble) {
@@ -183,7 +183,7 @@ impl Entry {
         }
     }
 
-    /// What is known of the result.
+    /// Returns the schema of the result, as far as it is known.
     fn result_schema(&self) -> Value {
         match &self.ensemble.result {
             None => json!({"type": "object", "description": "The context at the end."}),

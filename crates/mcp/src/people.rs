@@ -22,7 +22,7 @@ pub(crate) const DECISIONS: [(&str, PermissionDecision); 3] = [
     ("deny", PermissionDecision::Denied),
 ];
 
-/// How a client lets people be asked.
+/// The way in which a client lets people be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     /// The server asks while the call goes on.
@@ -34,7 +34,7 @@ pub(crate) enum Way {
 }
 
 impl Way {
-    /// How the client that has sent a request lets people be asked.
+    /// Returns how the client of a request lets people be asked.
     pub(crate) fn of(context: &RequestContext<RoleServer>) -> Self {
         let has_forms = |client: ClientCapabilities| {
             client

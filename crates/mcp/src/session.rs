@@ -39,7 +39,7 @@ const CLIENT: &str = "an MCP client";
 /// Estimates the cost of an ensemble's run from a recorded run.
 pub type Estimate = dyn Fn(String, String) -> Pin<Box<dyn Future<Output = Result<Value, String>> + Send>> + Send + Sync;
 
-/// What the server offers to all its clients.
+/// The services that the server offers to all its clients.
 pub struct Services {
     /// The runs of the folder. Their host has no operator: clients are asked.
     pub runs: RunService,
@@ -55,7 +55,7 @@ pub struct Services {
     pub version: &'static str,
 }
 
-/// One client.
+/// A client.
 pub struct Session {
     services: Arc<Services>,
     /// The requests that run an ensemble, so that their cancellation stops it.
@@ -71,7 +71,7 @@ enum Call {
     Cancelled,
 }
 
-/// Why a call has no result.
+/// The reason why a call has no result.
 enum Refusal {
     /// The caller can mend it.
     Told(String),

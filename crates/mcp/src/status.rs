@@ -124,7 +124,7 @@ fn result(recorded: &RecordedRun) -> Value {
     }
 }
 
-/// Why the last execution that failed has failed.
+/// Returns the error of the last execution that failed.
 fn error(recorded: &RecordedRun) -> Option<String> {
     let mut records = recorded.journal.records.iter().rev();
     records.find_map(|record| match &record.event {

@@ -25,7 +25,7 @@ pub(crate) const NAMES: [&str; 12] = [
     "graph",
 ];
 
-/// What a tool does to the world.
+/// The effect of a tool on its environment.
 #[derive(Clone, Copy)]
 enum Effect {
     /// It only reads.

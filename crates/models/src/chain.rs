@@ -158,7 +158,7 @@ impl Model {
         }
     }
 
-    /// Is a profile of the chain simulated?
+    /// Returns whether a profile of the chain is simulated.
     pub fn is_simulated(&self) -> bool {
         self.simulated
     }

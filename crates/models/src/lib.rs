@@ -73,7 +73,7 @@ pub trait Provider: Send + Sync {
 /// script agents: against the ensemble file's folder, then the project root, then its `scripts/`.
 pub type LoadScript = dyn Fn(&str) -> Result<String, String> + Send + Sync;
 
-/// One request of an agent to a model.
+/// A request of an agent to a model.
 #[derive(Debug, Clone)]
 pub struct ModelRequest {
     /// System message, earlier conversation and task, tool calls with their results beside the replies that made
@@ -138,7 +138,7 @@ pub struct Tokens {
     pub output: u64,
 }
 
-/// Why there is no reply.
+/// An error that a model gives instead of a reply.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ModelError {
@@ -191,7 +191,7 @@ impl ModelError {
 }
 
 impl ModelReply {
-    /// Why the model refused: the reason of the provider, and what the model said.
+    /// Returns why the model refused: the reason of the provider, and the text of the model.
     pub fn refusal_text(&self) -> String {
         match (&self.refusal, self.text.trim()) {
             (Some(reason), "") => reason.clone(),

@@ -57,7 +57,8 @@ impl Network {
         }))
     }
 
-    /// What no reply may tell: the keys and values that requests send, and all else that the owner has put there.
+    /// Returns the secrets that no reply may contain: keys and values of requests, and all values that the owner has
+    /// added.
     pub fn secrets(&self) -> &Secrets {
         &self.0.secrets
     }
@@ -77,12 +78,13 @@ impl Network {
         pause.mul_f64(0.75 + 0.5 * (self.0.chance)().clamp(0.0, 1.0))
     }
 
-    /// What this model at this address refuses, as far as the process knows.
+    /// Returns what this model at this address refuses, as far as the process knows.
     pub(super) fn quirks(&self) -> MutexGuard<'_, HashMap<String, Quirks>> {
         self.0.quirks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Is the output schema told in words to this model, because it was refused before?
+    /// Returns whether the output schema is written into the messages for this model, because the model has refused it
+    /// before.
     pub(super) fn refuses_schema(&self, profile: &Profile) -> bool {
         let quirks = self.quirks();
         quirks.get(&target(profile)).is_some_and(|known| known.schema_in_words)

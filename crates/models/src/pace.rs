@@ -174,7 +174,7 @@ impl Pace {
 }
 
 impl State {
-    /// When a request may start; `None`: now.
+    /// Returns when a request may start. Returns `None` if it can start now.
     fn earliest(&mut self, limits: &RateLimit, tokens: u64, now: Instant) -> Option<Instant> {
         while self.starts.front().is_some_and(|start| start.at + MINUTE <= now) {
             self.starts.pop_front();
@@ -195,7 +195,7 @@ impl State {
         [self.next, by_requests, by_tokens].into_iter().flatten().max()
     }
 
-    /// When enough of the oldest requests are a minute old; `None` if nothing must be waited for.
+    /// Returns when enough of the oldest requests are a minute old. Returns `None` if no waiting is needed.
     fn freed(&self, is_enough: impl Fn(u64, u64) -> bool) -> Option<Instant> {
         let (mut seen, mut freed) = (0, 0);
         let mut last = None;

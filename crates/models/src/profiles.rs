@@ -45,7 +45,7 @@ pub struct Resolved {
     pub chain: Vec<Link>,
 }
 
-/// One profile of a chain.
+/// A profile of a chain.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Link {
     /// Its name, or `provider/model` where an agent names a model.
@@ -54,7 +54,7 @@ pub struct Link {
     pub profile: Arc<Profile>,
 }
 
-/// Why a model choice cannot be resolved.
+/// An error in the choice of a model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileError {
     /// No source contains the profile.
@@ -311,7 +311,7 @@ impl FromStr for Override {
 }
 
 impl Resolved {
-    /// Is a profile of the chain simulated? Every report of the run must say so.
+    /// Returns whether a profile of the chain is simulated. Every report of the run must say so.
     pub fn is_simulated(&self) -> bool {
         self.chain.iter().any(|link| &*link.profile.provider == SIMULATED)
     }

@@ -39,7 +39,7 @@ const REFUSING: [&str; 15] = [
     "incompatible",
 ];
 
-/// What one model at one address refuses.
+/// The parameters that one model at one address refuses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Quirks {
     /// The name of the limit of a reply, if it is not the usual one.
@@ -54,7 +54,7 @@ pub(super) struct Quirks {
     pub(super) files_in_words: bool,
 }
 
-/// Which messages have the reasoning of the model.
+/// The choice which messages carry the reasoning of the model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Back {
     /// Those of which it is known, as the dialect says.

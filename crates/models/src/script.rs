@@ -2,7 +2,7 @@
 
 use ensemble_scripts::{ScriptError, ScriptFailure};
 
-/// Why a script gave no value, with its place, for people.
+/// Describes why a script gave no value, with its position.
 pub fn describe(failure: &ScriptFailure) -> String {
     match failure {
         ScriptFailure::Reported(error) | ScriptFailure::Limit(error) => place(error),

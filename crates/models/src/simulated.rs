@@ -91,7 +91,7 @@ fn calling(text: String, calls: impl Iterator<Item = (String, JsonMap)>, request
     }
 }
 
-/// What a script's map says that is to be called: `{text?, tool_calls: [{name, arguments?}]}`.
+/// Parses the calls that the map of a script names: `{text?, tool_calls: [{name, arguments?}]}`.
 fn calls_in(mut map: JsonMap, request: &ModelRequest) -> Result<ModelReply, ModelError> {
     let wrong = |what: &str| ModelError::fatal(format!("the script's `tool_calls` {what}"));
     let Some(Value::Array(calls)) = map.remove("tool_calls") else {

@@ -26,7 +26,7 @@ pub(super) use self::support::enforced;
 pub use self::support::missing;
 use super::Invocation;
 
-/// What a process may reach and use. All paths are absolute and contain no links.
+/// The files and system resources that a process can reach and use. All paths are absolute and contain no links.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Rules {
     /// Files and folders that it may read.
@@ -47,7 +47,7 @@ pub struct Rules {
     pub best_effort: bool,
 }
 
-/// What a process reaches over the network.
+/// The network addresses that a process can reach.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Network {
@@ -72,7 +72,7 @@ pub struct Sandbox {
     pub ensemble_folder: PathBuf,
 }
 
-/// What a helper is told.
+/// The task of a helper.
 #[derive(Debug, Serialize, Deserialize)]
 struct Task {
     rules: Rules,

@@ -21,7 +21,7 @@ const SMALL: [&str; 12] = [
     "PWD",
 ];
 
-/// Whether a program that is not the author's own inherits the variable.
+/// Returns whether a program that is not the author's own inherits the variable.
 pub fn is_small(variable: &str) -> bool {
     SMALL.contains(&variable) || variable.starts_with("LC_")
 }
@@ -76,7 +76,7 @@ impl Environment {
         command.envs(self.given.iter().map(|(name, value)| (name, value)));
     }
 
-    /// What was observed, without secrets.
+    /// Redacts the secrets in an outcome.
     pub fn struck(&self, observed: AttemptOutcome) -> AttemptOutcome {
         match observed {
             AttemptOutcome::Finished(observation) => AttemptOutcome::Finished(AttemptResult {

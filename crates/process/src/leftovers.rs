@@ -68,7 +68,7 @@ mod linux {
             .is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
     }
 
-    /// This process, its parent, the parent of the parent, …
+    /// Returns this process, its parent, the parent of the parent, …
     fn ancestry() -> HashSet<Pid> {
         let mut known = HashSet::new();
         let mut next = Some(getpid());

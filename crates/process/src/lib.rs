@@ -136,7 +136,7 @@ struct Running {
     _place: Place,
 }
 
-/// Why the output is no longer read.
+/// The reason why the output is no longer read.
 enum End {
     Exited(io::Result<ExitStatus>),
     TooLarge,

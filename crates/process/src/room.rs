@@ -72,7 +72,7 @@ pub async fn place() -> Place {
     ROOM.place().await
 }
 
-/// Whether the system has no room for a process or a file now.
+/// Returns whether the system has no room for a process or a file now.
 pub fn is_full(error: &io::Error) -> bool {
     let full = [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOMEM];
     Errno::from_io_error(error).is_some_and(|errno| full.contains(&errno))

@@ -88,7 +88,7 @@ mod linux {
         Ok(())
     }
 
-    /// What the marks of this process begin with; nobody can know it who was not started here.
+    /// Returns the prefix of the marks of this process, which only processes that it started can know.
     pub(in super::super) fn owner() -> &'static str {
         OWN.get_or_init(|| {
             let number = RandomState::new().build_hasher().finish();

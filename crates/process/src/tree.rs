@@ -13,7 +13,7 @@ const PASSES: usize = 64;
 /// The maximum number of processes of one look.
 const MOST: usize = 10_000;
 
-/// What a process is and uses.
+/// The parent, the state and the resources of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stat {
     pub(super) parent: i32,
@@ -28,7 +28,7 @@ pub(super) struct Stat {
     pub(super) pages: u64,
 }
 
-/// What the system says of the process; `None`: it is not there.
+/// Reads the state of the process. Returns `None` if there is no such process.
 pub(super) fn stat(pid: i32) -> Option<Stat> {
     of_text(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }

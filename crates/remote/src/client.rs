@@ -44,7 +44,7 @@ pub struct Remote {
     was_reached: Arc<AtomicBool>,
 }
 
-/// Why the engine did not do what it was asked for.
+/// An error of the durable execution engine.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoteError {
     /// The address is none, or there is no HTTP client.
@@ -115,7 +115,7 @@ pub enum RemoteError {
 }
 
 impl RemoteError {
-    /// Is it of a kind that passes when a lost node of the engine is replaced?
+    /// Returns whether the error can pass when a lost node of the engine is replaced.
     fn may_pass(&self) -> bool {
         match self {
             // A node that has just started knows no workers yet.
@@ -125,7 +125,7 @@ impl RemoteError {
         }
     }
 
-    /// What helps.
+    /// Returns the advice for the error.
     pub fn advice(&self) -> Option<String> {
         match self {
             Self::NoWorkers(_) => {
@@ -269,7 +269,7 @@ impl Remote {
         }
     }
 
-    /// Is the run over? A run that waits for an answer is not.
+    /// Returns whether the run has ended. A run that waits for an answer has not.
     ///
     /// # Errors
     /// The engine cannot be reached or refuses.
@@ -428,7 +428,7 @@ impl Remote {
         }
     }
 
-    /// What a handler answers. All that is called may be called twice.
+    /// Calls a handler, and returns its answer. All calls can be repeated.
     async fn call<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, RemoteError> {
         let body = serde_json::to_string(body).map_err(|error| self.content(error.to_string()))?;
         let [mut pause, longest] = PAUSES;
@@ -484,7 +484,7 @@ impl Remote {
     }
 }
 
-/// What lies behind an error, which says no more than that something failed.
+/// Returns the innermost cause of an error whose own text only states that a request failed.
 fn innermost(error: &reqwest::Error) -> String {
     let mut error: &dyn std::error::Error = error;
     while let Some(source) = error.source() {

@@ -123,7 +123,7 @@ pub struct InnerWanted {
     pub limit: Option<Duration>,
 }
 
-/// What an execution did.
+/// The result of an execution.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Done {
     /// Its records, as lines of a journal.
@@ -199,7 +199,7 @@ pub struct Answer {
     pub at: DateTime<Utc>,
 }
 
-/// What a run did until now.
+/// The summary of a run until now.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Brief {
     /// The name of its ensemble.
@@ -307,7 +307,7 @@ impl InnerLines {
         }
     }
 
-    /// Is it the run of this execution of an agent, or of a part of it?
+    /// Returns whether this is the run of this execution of an agent, or of a part of it.
     pub fn is_of(&self, agent: &str, execution: u32) -> bool {
         let rest = self.name.strip_prefix(agent);
         let rest = rest.and_then(|rest| rest.strip_prefix(&format!("-{execution}")));

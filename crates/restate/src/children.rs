@@ -80,7 +80,7 @@ impl Children {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// When the run began that this attempt began or went on with, and the seconds that it took.
+    /// Returns when the run of this attempt began, and the seconds that it took.
     fn of_attempt(&self, attempt: &str) -> Option<(DateTime<Utc>, f64)> {
         let heard = self.heard();
         let heard = heard.iter().find(|heard| heard.of_attempt == attempt)?;
@@ -113,7 +113,7 @@ impl Children {
         }
     }
 
-    /// When the runs of an execution began, and how long they took, side by side.
+    /// Returns when the runs of an execution began, and how long they took concurrently.
     fn of_execution(&self, agent: &str, execution: u32, attempt: u32) -> Option<(DateTime<Utc>, f64)> {
         if let Some(whole) = self.of_attempt(&format!("{agent}-{execution}-{attempt}")) {
             return Some(whole);
@@ -124,7 +124,8 @@ impl Children {
     }
 }
 
-/// When the first of these runs began, and the seconds until the last one had ended, since they last waited for an answer.
+/// Returns when the first of these runs began, and the seconds until the last one had ended, since they last waited for
+/// an answer.
 fn times(runs: &[&[Record]]) -> Option<(DateTime<Utc>, f64)> {
     let runs: Vec<&[Record]> = runs.iter().map(|records| since_answer(records)).collect();
     let began = runs
@@ -139,19 +140,19 @@ fn times(runs: &[&[Record]]) -> Option<(DateTime<Utc>, f64)> {
     Some((began, (ended - began).to_std().unwrap_or_default().as_secs_f64()))
 }
 
-/// What a run did since it waited for an answer and got it.
+/// Returns the records since the run got the answer that it waited for.
 fn since_answer(records: &[Record]) -> &[Record] {
     let before_last = records.split_last().map_or(records, |(_, before)| before);
     let waited = before_last.iter().rposition(waits);
     &records[waited.map_or(0, |waited| waited + 1)..]
 }
 
-/// Is it the end of a run that waits for an answer?
+/// Returns whether this is the end of a run that waits for an answer.
 fn waits(record: &Record) -> bool {
     matches!(&record.event, Event::RunEnded(ended) if ended.completion_reason == CompletionReason::WaitingForInput)
 }
 
-/// How long a run was cut short until it went on, in all.
+/// Returns how long a run was interrupted in all.
 fn pauses(records: &[Record]) -> TimeDelta {
     let steps = records.windows(2);
     let pauses = steps.filter(|step| matches!(step[1].event, Event::RunResumed(_)));

@@ -28,7 +28,7 @@ pub struct Claim {
     address: Option<Arc<str>>,
 }
 
-/// What a worker says that is asked for an execution.
+/// The reply of a worker that is asked for an execution.
 #[derive(Debug)]
 pub enum Asked {
     /// It has ended.
@@ -59,7 +59,7 @@ impl Peers {
         Ok(Self { own, http })
     }
 
-    /// That this worker performs an execution.
+    /// Returns the claim of this worker to an execution.
     pub fn own(&self) -> &Claim {
         &self.own
     }
@@ -69,7 +69,7 @@ impl Peers {
         self.is_named(&claim.worker)
     }
 
-    /// Is this the worker's id?
+    /// Returns whether this is the id of the worker.
     pub fn is_named(&self, worker: &str) -> bool {
         *self.own.worker == *worker
     }

@@ -46,7 +46,7 @@ const INVOCATION: &str = "invocation";
 const FINAL: &str = "final";
 /// The state entry with the number of the leg: how often the run began or went on.
 const LEG: &str = "leg";
-/// Why the workflow goes on.
+/// The reason why the workflow continues.
 enum Woken {
     /// An execution has ended, or its call has.
     Done(Arc<str>, Result<Done, TerminalError>),
@@ -152,7 +152,7 @@ impl Run {
         Ok(Json(records))
     }
 
-    /// What the run did until now.
+    /// Returns the summary of the run until now.
     #[handler]
     async fn brief(&self, ctx: SharedWorkflowContext<'_>) -> HandlerResult<Json<Option<Brief>>> {
         Ok(Json(ctx.get::<Json<Brief>>(BRIEF).await?.map(Json::into_inner)))

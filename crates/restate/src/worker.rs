@@ -104,7 +104,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// It could not be performed.
+/// Returns the result of an execution that could not be performed.
 fn failed(error: String) -> Done {
     Done {
         error: Some(error),
@@ -140,7 +140,7 @@ impl Worker {
         prepared.map(Arc::new).map_err(|error| error.to_string())
     }
 
-    /// That this worker performs an execution.
+    /// Returns the claim of this worker to an execution.
     pub fn claim(&self) -> Claim {
         self.0.peers.own().clone()
     }

@@ -151,7 +151,7 @@ pub fn check_option_answers<'r>(
     Ok(())
 }
 
-/// Whether a name of `--allow-tool` or `--deny-tool` is the address of a call.
+/// Returns whether a name of `--allow-tool` or `--deny-tool` is the address of a call.
 fn is_call(name: &str) -> bool {
     name.contains('#') && name.parse::<RequestAddress>().is_ok()
 }

@@ -115,7 +115,7 @@ impl<'s> Folder<'s> {
         file.parent() == Some(self.given.as_path())
     }
 
-    /// What is wrong with the configuration, for people; the first time only.
+    /// Takes the error in the configuration, for people; it is returned once.
     pub fn take_fault(&mut self) -> Option<RunError> {
         self.fault.take()
     }
@@ -133,7 +133,7 @@ impl<'s> Folder<'s> {
         resolved
     }
 
-    /// What is known of the Rhai script in this file.
+    /// Returns the facts about the Rhai script in this file.
     fn known<T>(&self, path: &Path, of: impl FnOnce(&Known) -> T) -> Option<T> {
         let name = || self.project.relative(path).display().to_string();
         self.texts.known(path, name).get().map(of)

@@ -83,7 +83,7 @@ fn latest(ensemble: &Ensemble, first: &Context, kept: &[Record], set: &Context) 
     now
 }
 
-/// What the run before was given, with these inputs, which are in the context, too.
+/// Returns the arguments of the previous run, with these inputs, which are in the context, too.
 fn given(before: &RunStarted, inputs: Context) -> RunGiven {
     let mut context = before.context.clone();
     for (name, value) in inputs.iter() {

@@ -48,7 +48,7 @@ pub enum ClientServer {
     },
 }
 
-/// Why a file of servers cannot be used.
+/// An error in a file of servers.
 #[derive(Debug, Error)]
 pub enum ServersError {
     /// It is no JSON of the expected shape.
@@ -89,7 +89,7 @@ impl ClientServers {
         self.0.get(name)
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -29,7 +29,7 @@ pub struct InnerStart {
     pub limit: Option<Duration>,
 }
 
-/// What became of a run that was to be driven.
+/// The result of a nested run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Driven {
     /// It has ended, or waits for an answer: its records.
@@ -38,7 +38,7 @@ pub enum Driven {
     TimeIsUp,
 }
 
-/// Who drives the runs of an agent's inner ensemble, and the time limit of each attempt.
+/// The driver of the runs of an agent's nested ensemble, and the time limit of each attempt.
 #[derive(Clone)]
 pub(crate) struct Outside {
     pub(crate) driver: Arc<dyn Elsewhere>,

@@ -13,7 +13,7 @@ use ensemble_language::diagnostic::Diagnostic;
 use crate::inputs::WrongInput;
 use crate::owner::Stranger;
 
-/// Why the run layer did not do what it was asked for.
+/// An error of the run layer.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// No file, or no ensemble of that name, is there.
@@ -222,7 +222,7 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// What helps where an ensemble was not found: the word that was probably meant, or where it was looked for.
+    /// Returns advice for an ensemble that was not found: the word that was probably meant, or the searched folders.
     pub fn advice(&self) -> Option<String> {
         match self {
             Self::NotFound {

@@ -24,7 +24,7 @@ use tokio::sync::Notify;
 /// Most events that wait for a subscriber; one that is slower reads records from the log.
 const WAITING: usize = 1024;
 
-/// One thing that happened.
+/// An event of a run.
 #[derive(Debug, Clone)]
 pub struct RunEvent {
     /// The run, which may be inside the one that is followed ([`RunId::path`] tells where).
@@ -33,7 +33,7 @@ pub struct RunEvent {
     pub kind: RunEventKind,
 }
 
-/// What happened.
+/// The kind of an event of a run.
 #[derive(Debug, Clone)]
 pub enum RunEventKind {
     /// A record stands in the log.
@@ -86,10 +86,10 @@ pub trait Tracer: Send + Sync {
     /// The span that the run is a part of.
     fn parent(&self) -> Option<TraceParent>;
 
-    /// Is this trace recorded? What the run calls is told so.
+    /// Returns whether this trace is recorded. The processes that the run calls receive the answer.
     fn is_sampled(&self, trace: &[u8; 16]) -> bool;
 
-    /// What no record may tell.
+    /// Returns the values that no record may contain.
     fn secrets(&self) -> Vec<String>;
 
     /// A record of the run, or of a run inside it, was committed. This must not wait.
@@ -157,7 +157,7 @@ impl Hub {
         }))
     }
 
-    /// Who makes a trace.
+    /// Returns the tracer of the runs.
     pub(crate) fn tracer(&self) -> Option<&dyn Tracer> {
         self.0.tracer.as_deref()
     }
@@ -325,7 +325,7 @@ pub struct RunEvents {
 }
 
 impl RunEvents {
-    /// These questions and requests follow the records that are in the log.
+    /// Adds these questions and requests after the records that are in the log.
     pub(crate) fn with_open(self, open: Vec<RunEvent>) -> Self {
         Self { open, ..self }
     }

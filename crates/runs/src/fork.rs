@@ -457,7 +457,7 @@ fn forget_definitions(record: &mut Record) {
     }
 }
 
-/// Is an answer given that this agent, or an agent inside it, may want? It comes before a recorded one.
+/// Returns whether there is an answer for this agent, or for an agent inside it. It precedes a recorded one.
 fn is_answered(plan: &Plan, kind: &AgentKind, name: &str, answers: &Answers) -> bool {
     let is_inside = |given: &str| match given.parse::<RequestAddress>() {
         Ok(address) if address.segments().len() > 1 => *address.segments()[0].agent == *name,

@@ -37,7 +37,7 @@ pub struct Host {
     client_servers: Arc<ClientServers>,
 }
 
-/// Who answers questions and permits calls.
+/// The operator of a run.
 #[derive(Clone)]
 enum Attendance {
     /// Whoever holds the handle of the run.

@@ -121,7 +121,7 @@ impl Conversations for InnerEnsemble {
     }
 }
 
-/// Why no conversation was held.
+/// Describes why no conversation took place.
 fn failure(error: RunError) -> Failure {
     let kind = match error {
         RunError::Inputs(_) => FailureKind::Schema,

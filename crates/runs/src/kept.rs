@@ -10,7 +10,7 @@ use crate::error::RunError;
 use crate::prepare::Prepared;
 use crate::recorded::{RecordedRun, reruns};
 
-/// Who ran in which turn.
+/// Iterates over the agents that ran, with their turns.
 pub(crate) fn who_ran(records: &[Record]) -> impl Iterator<Item = (u32, &Arc<str>)> {
     starts(records).map(|(turn, start)| (turn, &start.agent))
 }
@@ -125,7 +125,7 @@ pub(crate) fn no_execution(origin: &RecordedRun, agent: &str, turn: u32) -> RunE
     }
 }
 
-/// What was said to the run later on.
+/// Returns the messages that were added to the run later.
 pub(crate) fn messages(records: &[Record]) -> Vec<Arc<str>> {
     let said = records.iter().filter_map(|record| match &record.event {
         Event::MessageAdded(message) => Some(message.text.clone()),

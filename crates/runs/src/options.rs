@@ -17,7 +17,7 @@ use crate::client_servers::ClientServers;
 use crate::events::Tracer;
 use crate::stand_ins::StandIns;
 
-/// What a run is given. The default gives nothing: the input is the ensemble's `default_task`.
+/// The options of a run. By default the input is the ensemble's `default_task`.
 #[derive(Default)]
 pub struct RunOptions {
     /// The id of a new run; without one, an id of its time.

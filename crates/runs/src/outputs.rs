@@ -32,7 +32,7 @@ pub(crate) fn written(
     }
 }
 
-/// What a simulated model says, if it says no more than is written.
+/// Returns the outputs of a simulated model, if its replies are texts.
 fn of_replies(profile: &Profile) -> Option<Vec<WrittenOutput>> {
     let Some(Simulated::Replies(replies)) = &profile.simulated else {
         return None;

@@ -9,7 +9,8 @@ use ensemble_language::ensemble::{
 
 use crate::parts::Parts;
 
-/// What the agent needs from outside, in words; `None`: nothing. Agents and ensembles that are its tools are not examined.
+/// Describes what the agent needs from outside. Returns `None` if it needs nothing. Agents and ensembles that are its
+/// tools are not examined.
 pub(crate) fn needed(agent: &Agent, parts: &Parts<'_>) -> Option<String> {
     match &agent.kind {
         AgentKind::Script { script, .. } => program(script, parts),

@@ -22,7 +22,7 @@ fn user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Whether the user or the system owns it.
+/// Returns whether the user or the system owns it.
 fn is_own(metadata: &Metadata) -> bool {
     metadata.uid() == user() || metadata.uid() == 0
 }

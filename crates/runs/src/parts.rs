@@ -40,7 +40,7 @@ use crate::stand_ins::StandIns;
 /// Most bytes that a child process may write to stdout: 10 MiB.
 const OUTPUT_CAP: usize = 10 << 20;
 
-/// What all agents of a run share, those of runs inside it included.
+/// The services that all agents of a run share, those of nested runs included.
 #[derive(Clone)]
 pub(crate) struct Shared {
     /// Answers given with the run.
@@ -107,7 +107,7 @@ impl Shared {
     }
 }
 
-/// What the agents of one ensemble are made of.
+/// The parts from which the agents of one ensemble are built.
 pub(crate) struct Parts<'a> {
     /// The ensemble.
     pub(crate) prepared: &'a Prepared,
@@ -132,7 +132,7 @@ pub(crate) struct Inner {
 /// Opens the ensemble that an agent or a tool of `outer` names.
 pub(crate) type OpenInner = dyn Fn(&str, &Prepared, &Shared) -> Result<Inner, RunError>;
 
-/// Why an agent cannot run here.
+/// The reason why an agent cannot run on this machine.
 pub(super) struct Unready {
     message: String,
     help: Option<String>,
@@ -142,7 +142,7 @@ pub(super) struct Unready {
 }
 
 impl Parts<'_> {
-    /// What no child process may exceed, and the environment of one that is given these variables.
+    /// Returns the limits of all child processes, and the environment of one that has these variables.
     pub(crate) fn bounds(&self, env: &[(String, Setting)], sandbox: Option<Arc<Sandbox>>) -> Result<Bounds, Unready> {
         let secrets = self.shared.network.secrets().clone();
         Ok(Bounds {
@@ -188,7 +188,7 @@ impl Parts<'_> {
         })
     }
 
-    /// What keeps the agent's thread within its context window.
+    /// Builds the context window of the agent's thread.
     pub(crate) fn window(&self, llm: &Llm, model: &Model) -> Result<Option<AgentWindow>, Unready> {
         let link = model.profiles().next();
         let max_tokens = link.and_then(|link| room(&link.profile));

@@ -216,7 +216,7 @@ fn is_yaml(path: &Path) -> bool {
     path.extension().is_some_and(|end| end == "yaml" || end == "yml")
 }
 
-/// What ensembles in the folders of these places are called: their files, and their names.
+/// Lists the names of ensembles in these folders: their files, and their names.
 fn files_beside<'p>(places: impl Iterator<Item = &'p PathBuf>) -> Vec<String> {
     let mut names = Vec::new();
     for folder in places.filter_map(|place| place.parent()) {
@@ -268,7 +268,7 @@ fn read_capped(from: impl Read) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// Why bytes are no text.
+/// The reason why bytes are not a text.
 struct NotText(String);
 
 fn text(bytes: Vec<u8>) -> Result<String, NotText> {

@@ -61,7 +61,7 @@ pub struct Ready {
     pub(crate) held: Option<Box<dyn Lease>>,
 }
 
-/// How the run begins.
+/// The beginning of a run.
 pub(crate) enum Opening {
     /// With a new log, which holds these records first; then the event, if there is one. The first record starts the run.
     New {
@@ -112,7 +112,7 @@ pub(crate) struct Making<'a> {
     pub(crate) are_checked: bool,
 }
 
-/// What a run starts with.
+/// The arguments with which a run starts.
 pub(crate) struct RunGiven {
     pub(crate) input: Arc<str>,
     pub(crate) context: Context,
@@ -132,7 +132,7 @@ pub(crate) struct Made {
     reporters: Vec<Box<dyn Reporter + Send>>,
 }
 
-/// What performs executions.
+/// The runners of executions.
 pub(crate) struct Able {
     pub(crate) runners: Vec<Arc<dyn Runner>>,
     pub(crate) servers: Arc<Servers>,
@@ -230,7 +230,7 @@ fn canonical(path: PathBuf) -> PathBuf {
 }
 
 impl Made {
-    /// How a run of this ensemble starts, without an id.
+    /// Returns the first event of a run of this ensemble, without an id.
     pub(crate) fn started(&self, file: String, given: RunGiven, models: &[String]) -> RunStarted {
         RunStarted {
             format: FORMAT,
@@ -264,7 +264,7 @@ impl Made {
         read_definitions(&self.prepared, options, &self.shared.project)
     }
 
-    /// What performs executions, without a run.
+    /// Returns the runners of executions, without a run.
     pub(crate) fn into_able(self) -> Able {
         let ReadyAgents {
             runners,
@@ -305,7 +305,7 @@ impl Ready {
         &self.prepared
     }
 
-    /// What is odd about the ensemble, and does not keep it from running.
+    /// Returns the warnings about the ensemble, which do not prevent the run.
     pub fn warnings(&self) -> &[Diagnostic] {
         &self.prepared.warnings
     }
@@ -320,7 +320,7 @@ impl Ready {
         self.host.now()
     }
 
-    /// What a new run is started with, without its id; `None` for a run that goes on.
+    /// Returns the first event of a new run, without its id. Returns `None` for a run that continues.
     pub fn started(&self) -> Option<&RunStarted> {
         let Opening::New { records, .. } = &self.opening else {
             return None;
@@ -347,7 +347,8 @@ impl Ready {
         }
     }
 
-    /// What would happen first: who would run in the next turn, or how the run would end. Nothing runs.
+    /// Decides what would happen first: which agents would run in the next turn, or how the run would end. Nothing is
+    /// executed.
     pub fn preview(&self) -> Decision {
         let mut state = match &self.opening {
             Opening::New { records, .. } => {

@@ -61,7 +61,7 @@ impl RecordedRun {
         started(&self.journal.records)
     }
 
-    /// Is there nothing to resume?
+    /// Returns whether there is nothing to resume.
     pub fn has_ended(&self) -> bool {
         let ended = self.state.ended();
         ended.is_some_and(|ended| !ended.completion_reason.is_resumable())
@@ -88,7 +88,8 @@ impl RecordedRun {
         Ok(carried.map_err(RunError::Inputs)?.set)
     }
 
-    /// What the file of the ensemble changes since the run began; `None`: nothing, or the file is gone.
+    /// Returns the changes of the ensemble's file since the run began. Returns `None` if there are none, or if the file
+    /// is gone.
     pub fn changed_file(&self, project: &Project) -> Option<(String, Changes)> {
         let started = self.started().ok()?;
         let path = project.relative(Path::new(&started.ensemble_file));

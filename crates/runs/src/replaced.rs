@@ -127,7 +127,7 @@ impl Written {
         Ok(written)
     }
 
-    /// Is the text of the file still the one that was read?
+    /// Checks that the text of the file is still the one that was read.
     fn check(&self, file: &Replacement<'_>) -> Result<(), ReplaceError> {
         match std::fs::read(&self.target)? == file.before.as_bytes() {
             true => Ok(()),

@@ -20,7 +20,7 @@ use crate::reused::{Added, Reads, Reusable, digest_of_reads};
 /// An agent, and which of its executions.
 type Executed = (Arc<str>, u32);
 
-/// What is executed again in any case.
+/// The executions that are repeated in any case.
 pub(crate) struct Repeated {
     pub(crate) executed: Executed,
     /// Only the part of this key.
@@ -133,7 +133,7 @@ fn ended_parts(slot: &Slot) -> Vec<Arc<PartEnded>> {
     slot.parts.ended.iter().map(with_all).collect()
 }
 
-/// What came of it, with what all its attempts cost.
+/// Returns the recorded result, with the cost of all its attempts.
 fn observation(finished: &ExecutionFinished, state: &ConversationState) -> AttemptResult {
     let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
     let slot = slots.into_iter().find(|slot| slot.start.agent == finished.agent);

@@ -36,7 +36,7 @@ pub(crate) struct Added {
 }
 
 impl Added {
-    /// Those of `inputs` that the run before did not take.
+    /// Returns the added ones of `inputs` that the previous run did not take.
     pub(crate) fn of(before: &RunStarted, inputs: &Context) -> Self {
         let names = inputs.iter().map(|(name, _)| name.clone());
         let inputs: HashSet<Arc<str>> = names.filter(|name| before.inputs.get(name).is_none()).collect();
@@ -48,7 +48,7 @@ impl Added {
     }
 }
 
-/// What the agent reads beside what every execution reads.
+/// The values that the agent reads in addition to those of every execution.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reads {
     /// Has it no dependencies, or a list of items, so that it reads whatever anybody says?
@@ -58,7 +58,7 @@ pub(crate) struct Reads {
 }
 
 impl Reads {
-    /// What this agent reads.
+    /// Returns the values that this agent reads.
     pub(crate) fn of(plan: &Plan, agent: AgentId) -> Self {
         Self {
             // The expressions of a `for_each` may read anything.
@@ -118,7 +118,7 @@ impl Reusable {
         Arc::make_mut(parts).insert(part.key.clone(), Arc::new(part));
     }
 
-    /// Is there nothing to take over?
+    /// Returns whether there is nothing to reuse.
     pub(crate) fn is_empty(&self) -> bool {
         self.results.is_empty() && self.parts.is_empty()
     }

@@ -151,7 +151,7 @@ impl Run {
         events.with_open(self.desk.open_events())
     }
 
-    /// Is the conversation over, or did its log fail?
+    /// Returns whether the conversation has ended, or its log failed.
     pub(crate) fn is_over(&self) -> bool {
         !matches!(&*self.leg.borrow(), Leg::Open)
     }
@@ -287,7 +287,7 @@ impl Run {
         })
     }
 
-    /// How the conversation has ended; `None` while it goes on, or where its log failed.
+    /// Returns how the conversation has ended. Returns `None` while it continues, or if its log failed.
     pub fn outcome_now(&self) -> Option<RunEnded> {
         match &*self.leg.borrow() {
             Leg::Ended(ended) => Some(RunEnded::clone(ended)),

@@ -124,7 +124,7 @@ impl Runs {
         }
     }
 
-    /// Where ensembles are looked for.
+    /// Returns the project in which ensembles are searched.
     pub fn project(&self) -> &Project {
         &self.project
     }
@@ -134,7 +134,7 @@ impl Runs {
         &self.host
     }
 
-    /// Where recorded runs are looked for.
+    /// Returns the store in which recorded runs are searched.
     pub fn store(&self) -> Arc<dyn RunStore> {
         self.store_of(&self.project.project_root(&self.project.folder))
     }

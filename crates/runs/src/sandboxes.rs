@@ -62,7 +62,7 @@ pub(crate) fn sandbox(given: Option<&ensemble::Sandbox>, parts: &Parts<'_>) -> R
     })))
 }
 
-/// Where the path of a rule is: relative to the folder of the ensemble, or to the home folder after `~`.
+/// Returns the path of a rule: relative to the folder of the ensemble, or to the home folder after `~`.
 pub(crate) fn placed(path: &str, folder: &Path, home: Option<&str>) -> PathBuf {
     match (path.strip_prefix('~'), home) {
         (Some(""), Some(home)) => PathBuf::from(home),

@@ -127,7 +127,7 @@ impl IntoFuture for RunBuilder {
     }
 }
 
-/// How a run has ended, and what was said in it.
+/// The end of a run, and its outputs.
 pub struct Outcome {
     run: RunId,
     state: ConversationState,
@@ -139,7 +139,7 @@ impl Outcome {
         &self.run
     }
 
-    /// Why the run has ended.
+    /// Returns why the run has ended.
     pub fn reason(&self) -> CompletionReason {
         let ended = self.state.ended();
         ended.map_or(CompletionReason::Cancelled, |ended| ended.completion_reason)

@@ -23,7 +23,7 @@ use crate::prepare::Prepared;
 use crate::ready::Making;
 use crate::runs::Runs;
 
-/// What an execution did.
+/// The result of an execution.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Performed {
     /// Its records, numbered from the end of the records that it was given.

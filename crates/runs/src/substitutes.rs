@@ -17,7 +17,7 @@ use crate::error::RunError;
 use crate::options::RunOptions;
 use crate::stand_ins::StandIns;
 
-/// How a text becomes an output: as for the agent itself.
+/// The way in which a text becomes an output: as for the agent itself.
 #[derive(Debug, Clone, Copy)]
 pub enum Reading {
     /// The reply of a model.
@@ -51,7 +51,7 @@ impl Reading {
     }
 }
 
-/// What stands in for agents of a run, by their names; `outer.inner` names the agent `inner` of the ensemble `outer`.
+/// The replacements of agents of a run, by their names; `outer.inner` names the agent `inner` of the ensemble `outer`.
 #[derive(Debug, Default)]
 pub(crate) struct Substitutes {
     stubs: BTreeMap<Arc<str>, Arc<str>>,
@@ -61,7 +61,7 @@ pub(crate) struct Substitutes {
 }
 
 impl Substitutes {
-    /// Those of the options, if there are any.
+    /// Returns the replacements of the options, if there are any.
     pub(crate) fn of(options: &RunOptions) -> Option<Arc<Self>> {
         let is_empty = options.stubs.is_empty() && options.responders.is_empty();
         (!is_empty).then(|| {

@@ -18,7 +18,7 @@ use crate::client_servers::ClientServer;
 use crate::parts::{OpenInner, Parts, Unready};
 use crate::sandboxes::sandbox;
 
-/// What an agent's model may call, and whether a simulated model takes part in it unseen.
+/// The tools that an agent's model can call, and whether a simulated model takes part in them unseen.
 pub(crate) struct AgentTools {
     /// The tools; `None` where there are none.
     pub(crate) toolset: Option<Arc<Toolset>>,
@@ -111,7 +111,7 @@ fn parameters(tool: &Tool, takes: Option<Value>) -> Value {
     given.cloned().or(takes).unwrap_or_else(ToolKind::input_alone)
 }
 
-/// Who performs a tool that is no server's.
+/// Returns the runner of a tool that belongs to no server.
 fn tool_runner(
     (agent, name): (&str, &str),
     tool: &Tool,

@@ -24,7 +24,7 @@ thread_local! {
     static STOPPED: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
 }
 
-/// Why the rendering on this thread must stop.
+/// Returns why the rendering on this thread must stop.
 fn look() -> Option<&'static str> {
     if ensemble_memory::share::used() > MEMORY_LIMIT {
         return Some(TOO_MUCH);

@@ -122,7 +122,7 @@ pub(super) fn unknown<'c>(
     found
 }
 
-/// Whether a parenthesis follows the word wherever the text contains it.
+/// Returns whether a parenthesis follows the word wherever the text contains it.
 fn is_only_called(word: &str, text: &str) -> bool {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let whole = text.match_indices(word).filter(|(at, _)| {

@@ -6,7 +6,7 @@ use ensemble_language::check::ScriptText;
 
 use super::{ScriptError, WrittenOutput, broken_error, engine, literal, names, workers};
 
-/// What the text of a script tells.
+/// The facts that the text of a script shows.
 #[derive(Debug, Clone, Default)]
 pub struct Examined {
     /// The syntax error, if it does not compile; then nothing else is known.

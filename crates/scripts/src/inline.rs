@@ -145,7 +145,7 @@ pub(super) fn run<N: Name>(
     }
 }
 
-/// Is the error one of the limits, some of which are narrower here?
+/// Returns whether the error is one of the limits, some of which are narrower here.
 fn is_limit(error: &EvalAltResult) -> bool {
     match error {
         EvalAltResult::ErrorInFunctionCall(_, _, inner, _) => is_limit(inner),

@@ -98,7 +98,7 @@ pub struct ScriptError {
     pub column: usize,
 }
 
-/// Why a script returned no value.
+/// An error that leaves a script without a value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ScriptFailure {
     /// The script threw an error, or an error of the language stopped it.
@@ -281,7 +281,7 @@ fn limit(what: String, position: Position) -> ScriptFailure {
     ScriptFailure::Limit(ScriptError::at(message, position))
 }
 
-/// What a script threw, in words: a text, `#{error: text}`, or else JSON.
+/// Describes the value that a script threw: a text, `#{error: text}`, or else JSON.
 fn thrown(value: Dynamic) -> String {
     let value = match to_json::to_json(value) {
         Ok(Value::Object(mut map)) => map.remove("error").unwrap_or(Value::Object(map)),

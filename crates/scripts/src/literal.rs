@@ -18,7 +18,7 @@ pub fn keys_of(outputs: &[WrittenOutput]) -> BTreeSet<String> {
     outputs.iter().flat_map(BTreeMap::keys).cloned().collect()
 }
 
-/// What an output can be that is one of these.
+/// Returns the type of an output that can be any of these.
 pub fn type_of(outputs: &[WrittenOutput]) -> Type {
     let one = |output: &WrittenOutput| Type::map(Fields::exactly(output.clone()));
     outputs.iter().map(one).fold(Type::never(), Type::or)
@@ -98,7 +98,7 @@ fn response(of: Type) -> WrittenOutput {
     WrittenOutput::from([(RESPONSE.to_owned(), of)])
 }
 
-/// What an expression gives, by its text.
+/// Infers the type of an expression from its text.
 fn of_expr(expr: &Expr) -> Type {
     match expr {
         Expr::BoolConstant(value, _) => Type::of_value(&(*value).into()),

@@ -126,7 +126,7 @@ struct KeyRead {
     may_be_missing: bool,
 }
 
-/// What was found in one part of a script.
+/// The names that one part of a script contains.
 #[derive(Default)]
 struct Names {
     free: Vec<(String, Position)>,
@@ -277,13 +277,13 @@ impl Names {
     }
 }
 
-/// Whether the expression is an item of a literal list or map.
+/// Returns whether the expression is an item of a literal list or map.
 fn is_part_of_a_value(path: &[ASTNode<'_>]) -> bool {
     let outer = path.iter().rev().nth(1);
     matches!(outer, Some(ASTNode::Expr(Expr::Map(..) | Expr::Array(..))))
 }
 
-/// Whether the expression is compared, chosen by, or given to a function.
+/// Returns whether the expression is compared, chosen by, or given to a function.
 fn is_compared_or_passed_on(expr: &Expr, path: &[ASTNode<'_>]) -> bool {
     let is_weak = |call: &FnCallExpr| call.op_token.is_none() || matches!(call.name.as_str(), "==" | "!=");
     match path.iter().rev().nth(1) {
@@ -319,7 +319,7 @@ fn first(rest: &Expr) -> &Expr {
     }
 }
 
-/// Whether the rest of the chain does without the value of its first step.
+/// Returns whether the rest of the chain does without the value of its first step.
 fn is_optional(rest: &Expr) -> bool {
     matches!(rest, Expr::Dot(_, flags, _) | Expr::Index(_, flags, _) if flags.contains(ASTFlags::NEGATED))
 }

@@ -75,7 +75,7 @@ pub(super) async fn perform<T: Send + 'static>(run: impl FnOnce() -> T + Send + 
     WORKERS.perform(run).await
 }
 
-/// Why a job with a limit of memory has no result.
+/// The reason why a job with a limit of memory has no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lost {
     /// It wanted too much memory at once, or too many others have.
@@ -196,7 +196,7 @@ impl Workers {
         ended(receiver).await.unwrap_or(Err(Lost::Broken))
     }
 
-    /// This thread does nothing any more.
+    /// Removes this thread from the workers.
     fn lose(&'static self) {
         let start = {
             let mut state = self.state();
@@ -299,7 +299,7 @@ impl State {
         }
     }
 
-    /// What the job that has just come needs, counted as if it were there.
+    /// Returns what the job that has just arrived needs, and counts it.
     fn start(&mut self, urgency: Urgency) -> Start {
         if self.queue.len() <= self.idle {
             return Start::Nothing;
@@ -316,7 +316,7 @@ impl State {
         Start::Watch
     }
 
-    /// How many threads to start if a job up to number `seen` still waits, counted as if they were there.
+    /// Returns how many threads to start if a job up to number `seen` still waits, and counts them.
     fn more(&mut self, seen: u64) -> usize {
         let late = self.queue.iter().filter(|(number, _)| *number <= seen).count();
         let more = late.min(self.threads.max(1)).min(MOST.saturating_sub(self.threads));
@@ -324,14 +324,14 @@ impl State {
         more
     }
 
-    /// Whether a thread must be started for the jobs that wait, counted as if it were there.
+    /// Returns whether a thread must be started for the jobs that wait, counted as if it were there.
     fn replace_lost(&mut self) -> bool {
         let is_needed = !self.queue.is_empty() && self.threads < AT_ONCE;
         self.threads += usize::from(is_needed);
         is_needed
     }
 
-    /// One thread could not be started; the jobs are lost if there is none at all.
+    /// Handles a thread that could not be started; the jobs are lost if no thread is left.
     fn without_a_thread(&mut self) -> VecDeque<(u64, Job)> {
         self.threads -= 1;
         match self.threads {

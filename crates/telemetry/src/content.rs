@@ -18,7 +18,7 @@ pub(crate) struct Said {
     pub(crate) output: Option<String>,
 }
 
-/// What an iteration says. The results of tools stand in the spans of the calls.
+/// Returns the messages of an iteration. The results of tools are in the spans of the calls.
 pub(crate) fn said(iteration: &Iteration) -> Said {
     let of = |role: Role| iteration.messages.iter().filter(move |message| message.role == role);
     let system: Vec<Value> = of(Role::System).map(|message| text_part(&message.content)).collect();
@@ -42,7 +42,7 @@ pub(crate) fn said(iteration: &Iteration) -> Said {
     }
 }
 
-/// One message as a list of messages.
+/// Renders one message as a list of messages.
 pub(crate) fn message(role: &str, text: &str) -> String {
     cut(&json!([{"role": role, "parts": [text_part(text)]}]).to_string())
 }

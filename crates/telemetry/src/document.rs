@@ -16,7 +16,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// What the spans come from, unless somebody names it.
 const NAME: &str = "ensemble";
 
-/// What the spans are spans of: `service.name` and what else somebody has said of it.
+/// The resource of the spans: `service.name` and further attributes of the user.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Resource {
     /// `service.name`; empty: `ensemble`.

@@ -49,7 +49,7 @@ pub struct Exporter {
     shared: Arc<Shared>,
 }
 
-/// What became of all spans.
+/// The numbers of spans by result of the export.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Report {
     /// All spans.
@@ -145,7 +145,7 @@ fn zipped(body: &[u8]) -> Vec<u8> {
         .expect("memory can be written")
 }
 
-/// What the thread does.
+/// The state of the thread.
 struct Sending {
     endpoint: Endpoint,
     resource: Resource,
@@ -239,7 +239,7 @@ impl Sending {
     }
 }
 
-/// This span, and those that come soon.
+/// Collects this span, and those that arrive soon.
 async fn gathered(first: Span, spans: &mut mpsc::Receiver<Span>) -> Vec<Span> {
     let mut size = first.encoded_len();
     let mut batch = vec![first];

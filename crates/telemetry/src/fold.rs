@@ -18,7 +18,7 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use self::execution::OpenExecution;
 use self::segment::{Opened, Segment};
 
-/// Where something happened: an execution, and the time that it took.
+/// The position of an event: an execution, and the time that it took.
 #[derive(Debug, Clone)]
 pub struct Placed {
     /// The agent.
@@ -31,7 +31,7 @@ pub struct Placed {
     pub time: (u64, u64),
 }
 
-/// What a run is inside of, if its records do not say it.
+/// The outer span of a run, if its records do not contain it.
 #[derive(Debug, Clone, Default)]
 pub struct Around(pub Vec<Placed>);
 
@@ -51,7 +51,7 @@ pub struct Fold {
     placed: Vec<Placed>,
 }
 
-/// What the first record says.
+/// The contents of the first record.
 #[derive(Debug, Clone)]
 struct Origin {
     started: RunStarted,
@@ -133,7 +133,7 @@ impl Fold {
         }
     }
 
-    /// Is this a record of the run that this one began as?
+    /// Returns whether this is a record of the run from which this one was copied.
     fn is_copied(&mut self, record: &Record, at: u64) -> bool {
         if !self.is_copying || record.seq == 0 {
             return false;

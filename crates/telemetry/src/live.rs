@@ -36,7 +36,7 @@ impl Live {
         }
     }
 
-    /// Is this trace recorded?
+    /// Returns whether this trace is recorded.
     pub fn is_sampled(&self, trace: &[u8; 16]) -> bool {
         let parent = self.parent.as_ref().and_then(TraceParent::context);
         self.sampler

@@ -14,7 +14,7 @@ const DEFAULT: &str = "http://localhost:4318";
 /// How long a request may take, unless somebody says it.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How spans are exported.
+/// The settings of the export of spans.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Where to.
@@ -40,7 +40,7 @@ pub struct Endpoint {
     pub compression: Compression,
 }
 
-/// How a body is compressed.
+/// The compression of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
     /// Not at all.
@@ -58,7 +58,7 @@ pub enum Encoding {
     Json,
 }
 
-/// Which traces are recorded.
+/// The choice of the traces that are recorded.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Sampler {
     /// This share of all traces, chosen by their ids.
@@ -67,7 +67,7 @@ pub enum Sampler {
     Parent(f64),
 }
 
-/// Why nothing is exported.
+/// The reason why nothing is exported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Off {
     /// A variable says so.
@@ -200,7 +200,7 @@ impl Sampler {
         })
     }
 
-    /// Is the trace recorded? `parent`: whether that of the span around it is.
+    /// Returns whether the trace is recorded. `parent`: whether the trace of the outer span is.
     pub(crate) fn takes(self, trace: &[u8; 16], parent: Option<bool>) -> bool {
         let share = match (self, parent) {
             (Self::Parent(_), Some(is_sampled)) => return is_sampled,

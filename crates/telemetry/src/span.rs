@@ -14,7 +14,7 @@ use opentelemetry_proto::tonic::trace::v1::{Span, Status};
 const KNOWN: u32 = 0x100;
 const REMOTE: u32 = 0x200;
 
-/// What a span is a part of.
+/// The parent of a span.
 pub(crate) enum Parent<'a> {
     /// Nothing.
     None,

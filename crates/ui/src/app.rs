@@ -24,7 +24,7 @@ use ensemble_wire::token::Token;
 /// Most runs whose fold is kept while nobody looks at them.
 const KEPT: usize = 8;
 
-/// What a server is given.
+/// The settings of a server.
 pub struct Settings {
     /// The address: one of the loopback interface.
     pub address: IpAddr,
@@ -56,7 +56,7 @@ pub struct NewFile {
     pub is_shared: bool,
 }
 
-/// What all requests share.
+/// The data that all requests share.
 pub(crate) struct App {
     pub(crate) guard: Guard,
     pub(crate) runs: RunService,

@@ -68,7 +68,7 @@ impl Watched {
         self.news.receiver_count() > 0
     }
 
-    /// Who drives the run.
+    /// Returns which process drives the run.
     pub(crate) fn driven(&self, runs: &RunService) -> Driven {
         let outermost = self.run.id().as_str().split("/sub/").next().unwrap_or_default();
         if runs.is_driven_here(&RunId::new(outermost)) {

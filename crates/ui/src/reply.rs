@@ -46,7 +46,7 @@ impl Failure {
         }
     }
 
-    /// What was asked for is not there.
+    /// Creates the failure of a request for something that does not exist.
     pub(crate) fn missing(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", message)
     }

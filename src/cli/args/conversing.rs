@@ -313,7 +313,7 @@ pub(crate) struct TelemetryArgs {
     pub otlp_content: bool,
 }
 
-/// How much a power failure can lose, as an option value.
+/// The part of a journal that a power failure can lose, as an option value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum Sync {
     /// What the operating system has not written yet.
@@ -326,14 +326,14 @@ pub(crate) enum Sync {
 }
 
 impl DrivingArgs {
-    /// How much a power failure can lose.
+    /// Returns which part of a journal a power failure can lose.
     pub(crate) fn durability(&self) -> Durability {
         self.durability.durability()
     }
 }
 
 impl Sync {
-    /// How much a power failure can lose.
+    /// Returns which part of a journal a power failure can lose.
     pub(crate) fn durability(self) -> Durability {
         match self {
             Self::None => Durability::None,

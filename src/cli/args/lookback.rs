@@ -70,7 +70,7 @@ pub(crate) struct ListArgs {
 }
 
 impl ListArgs {
-    /// Whether one JSON document is printed.
+    /// Returns whether one JSON document is printed.
     pub(crate) fn is_json(&self) -> bool {
         self.json || self.output == OutputForm::Json
     }

@@ -16,7 +16,7 @@ pub(crate) struct UiArgs {
     pub mcp_config: Option<PathBuf>,
 }
 
-/// Where the page is.
+/// The address of the page.
 #[derive(Debug, Args)]
 pub(crate) struct PageArgs {
     /// The port of the page (0: any that is free); default: 7357, or any if another program has it

@@ -117,7 +117,7 @@ fn options(args: &BatchArgs, surroundings: &Surroundings) -> Result<RunOptions, 
     }
 }
 
-/// What the columns of the rows mean.
+/// Resolves the meaning of the columns of the rows.
 fn columns(args: &BatchArgs, cells: &[batch::Cells]) -> Result<Columns, CliError> {
     let mut columns = Columns {
         ignored: args.ignore.clone(),
@@ -141,7 +141,7 @@ fn columns(args: &BatchArgs, cells: &[batch::Cells]) -> Result<Columns, CliError
     Ok(columns)
 }
 
-/// What all rows are given.
+/// Returns the inputs and the context that all rows share.
 fn common(args: &BatchArgs) -> Result<Row, CliError> {
     let options = given::with_set(RunOptions::default(), &args.set)?;
     Ok(Row {

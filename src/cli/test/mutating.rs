@@ -10,7 +10,7 @@ use ensemble_cases::suite::Sound;
 use ensemble_reports::report::tested::{FileMutants, ShownMutant, Standing};
 use ensemble_runs::Prepared;
 
-/// What becomes of each change, until the time is over.
+/// Tests the mutants until the time is over.
 pub(super) fn mutants(sound: Sound<'_>, cases: &[CaseTried], driver: &Driver, end: Option<Instant>) -> FileMutants {
     let mut shown = FileMutants {
         ensemble: sound.ensemble.source.name().to_owned(),

@@ -33,7 +33,7 @@ pub(super) fn suggestions(suite: &Suite, sound: Sound<'_>, cases: &[CaseTried], 
     }
 }
 
-/// How far the cases of the file are indented.
+/// Returns the indentation of the cases of the file.
 fn indent(suite: &Suite) -> usize {
     let text = suite.source().text();
     let first = suite.span(&case_route(0).value()).start;

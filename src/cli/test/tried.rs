@@ -18,7 +18,7 @@ pub(super) struct CaseTried {
     pub(super) updated: Vec<Failure>,
 }
 
-/// What the ensemble can do.
+/// Explores the conversations of the ensemble.
 pub(super) fn explored(sound: Sound<'_>) -> Exploration {
     explore(&sound.ensemble.plan, Budget::of_states(MAX_STATES))
 }

@@ -30,7 +30,7 @@ pub(super) struct TriedFile {
     pub(super) findings: Vec<Diagnostic>,
 }
 
-/// What is done with each file.
+/// The options that apply to each test file.
 #[derive(Clone, Copy)]
 pub(super) struct Trying<'t> {
     pub(super) args: &'t TestArgs,

@@ -3,7 +3,7 @@
 use ensemble_language::template::{Template, TemplateError};
 use ensemble_models::ProfileError;
 
-/// Why no runner can be built for an agent.
+/// An error that prevents building the runner of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
     /// A template is not valid.

@@ -89,7 +89,7 @@ impl InputRunner {
         })
     }
 
-    /// Is the model that answers simulated?
+    /// Returns whether the model that answers is simulated.
     pub fn is_simulated(&self) -> bool {
         self.responder.as_ref().is_some_and(Responder::is_simulated)
     }

@@ -189,7 +189,7 @@ impl LlmRunner {
         }))
     }
 
-    /// Is the model simulated?
+    /// Returns whether the model is simulated.
     pub fn is_simulated(&self) -> bool {
         self.speaker.is_simulated()
     }
@@ -331,7 +331,7 @@ impl LlmRunner {
         (output, errors)
     }
 
-    /// How many requests of `max_iterations` the execution has left.
+    /// Returns how many requests of `max_iterations` the execution has left.
     fn requests_left(&self, said: &Said) -> u32 {
         let made = u32::try_from(said.iterations.len()).unwrap_or(u32::MAX);
         self.max_iterations.saturating_sub(made)

@@ -34,7 +34,7 @@ fn with_response(object: Option<JsonMap>, text: &str) -> JsonMap {
     output
 }
 
-/// Whether the reply has requests for other agents in an object inside other text, where they are not taken.
+/// Returns whether the reply has requests for other agents in an object inside other text, where they are not taken.
 pub fn quotes_requests(text: &str) -> bool {
     whole_object(text).is_none() && only_block(text).is_some_and(|object| object.contains_key(AGENT_REQUESTS))
 }

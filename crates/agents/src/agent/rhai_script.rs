@@ -40,7 +40,7 @@ struct Known {
     script: Arc<Script>,
 }
 
-/// What tells a file from another, and from itself after a change.
+/// The identity of a file and of its version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Version {
     file: (u64, u64),

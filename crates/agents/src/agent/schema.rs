@@ -65,7 +65,8 @@ impl Schema {
         Self::of(JsonSchema::compile_with_formats(schema), schema)
     }
 
-    /// Why the output does not match, each with the path of the offending part; empty: it matches.
+    /// Returns why the output does not match, each error with the path of the offending part; empty if the output
+    /// matches.
     pub fn errors(&self, output: &JsonMap) -> Vec<String> {
         self.errors_of(&Value::Object(output.clone()))
     }
@@ -81,7 +82,7 @@ impl Schema {
         errors.unwrap_or_else(|| vec!["the schema cannot be applied".to_owned()])
     }
 
-    /// Why the value does not match, as for an output.
+    /// Returns why the value does not match, as for an output.
     pub fn errors_of(&self, value: &Value) -> Vec<String> {
         let errors = self.compiled.errors(value).take(MOST);
         errors.map(|error| error.shortened(LONGEST)).collect()
@@ -106,7 +107,7 @@ fn take(value: &Value, left: &mut usize) -> bool {
     }
 }
 
-/// Whether the schema has a keyword that may take long.
+/// Returns whether the schema has a keyword that may take long.
 fn is_heavy(schema: &Value) -> bool {
     match schema {
         Value::Array(items) => items.iter().any(is_heavy),

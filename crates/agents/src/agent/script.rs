@@ -50,7 +50,7 @@ pub enum Resolved {
     Process(Invocation),
 }
 
-/// Why a `script:` cannot be run.
+/// An error that prevents running a `script:`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unavailable {
     /// The reason.
@@ -119,7 +119,7 @@ impl ScriptRunner {
     }
 }
 
-/// Is there a file that `script` or its first word may mean?
+/// Returns whether there is a file that `script` or its first word can mean.
 fn names_a_file(script: &str, places: &Places) -> bool {
     let script = script.trim();
     let words = [
@@ -248,7 +248,7 @@ fn is_path(name: &str) -> bool {
     name.contains('/') || Kind::of(Path::new(name)) != Kind::Program
 }
 
-/// How a file is run, as its name and its run bit say.
+/// Resolves how to run a file, by its name and its run bit.
 fn launch(file: &Path, arguments: Vec<OsString>, places: &Places) -> Result<Resolved, Unavailable> {
     let shown = places.shown(file);
     let with_file = |interpreter| {
@@ -343,7 +343,7 @@ fn assigns_a_variable(script: &str) -> bool {
     })
 }
 
-/// What a file's extension says.
+/// The kind of a script, by the extension of its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Rhai,
@@ -393,7 +393,7 @@ impl Places {
     }
 }
 
-/// Whether it is a program on PATH.
+/// Returns whether it is a program on PATH.
 pub fn is_on_path(program: &str, places: &Places) -> bool {
     on_path(program, places)
 }

@@ -14,7 +14,7 @@ use ensemble_language::data::{Context, Failure, FailureKind, JsonMap, Usage, out
 /// The keys of the inner context that hold the dependencies and the request of the agent.
 const INPUT_KEYS: [&str; 2] = ["dependencies", "request"];
 
-/// What an inner conversation is given beside its input.
+/// The arguments of a nested run apart from its input.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct InnerGiven {
     /// Values by name: the inputs, or part of the context where the inner ensemble declares no inputs.

@@ -255,7 +255,7 @@ impl AgentWindow {
     }
 }
 
-/// What is sent.
+/// The messages of a request.
 struct Sent {
     messages: Vec<Message>,
     /// Its size, including the instructions.

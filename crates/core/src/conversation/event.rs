@@ -29,7 +29,7 @@ use ensemble_language::condition::Read;
 use ensemble_language::data::{Context, Failure, Request, Usage};
 use ensemble_language::definition::ExternalDefinitions;
 
-/// One event with its number in the journal and its time.
+/// An event with its number in the journal and its time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
     /// The number of the record: from 0, without gaps.
@@ -82,7 +82,7 @@ pub enum Event {
     RunEnded(RunEnded),
 }
 
-/// What the run was started with.
+/// The arguments of the run at its start.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunStarted {
     /// Version of the journal's format.
@@ -198,7 +198,7 @@ pub struct TurnStarted {
     pub waiting: Vec<Waiting>,
 }
 
-/// One agent that runs in the turn.
+/// The start of an agent in the turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Start {
     /// The agent.
@@ -445,7 +445,7 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl Event {
-    /// Where inside an execution it happened; `None` for all other events.
+    /// Returns the attempt in which the event happened. Returns `None` for events outside of an execution.
     pub fn within(&self) -> Option<&Within> {
         match self {
             Self::ReplyReceived(event) => Some(&event.within),
@@ -507,7 +507,7 @@ impl Event {
 }
 
 impl ExecutionFinished {
-    /// Whether the execution succeeded.
+    /// Returns whether the execution succeeded.
     pub fn success(&self) -> bool {
         matches!(self.end, ExecutionEnd::Succeeded(_))
     }

@@ -58,7 +58,7 @@ flat_within! { RequestStopped { iteration: Iteration, usage: Usage, } }
 flat_within! { ToolCallStarted { call: Arc<str>, } }
 flat_within! { ToolCallEnded { call: ToolCall, ? usage: Usage, } }
 
-/// What was recorded of the messages between an agent and its model in one execution that has not ended.
+/// The recorded messages between an agent and its model in one execution that has not ended.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Exchange {
     /// The iterations, with the ends of their calls.
@@ -78,12 +78,12 @@ pub struct Exchange {
 pub struct Exchanges(BTreeMap<ExchangeKey, Exchange>);
 
 impl Exchanges {
-    /// Whether nothing was recorded.
+    /// Returns whether nothing was recorded.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What was recorded of the part, or of the whole execution, inside these calls.
+    /// Returns the recorded exchange of the part, or of the whole execution, inside these calls.
     pub fn get(&self, part: Option<&Arc<str>>, inside: &[Arc<str>]) -> Option<&Exchange> {
         self.0.get(&(part.cloned(), inside.to_vec()))
     }
@@ -171,7 +171,7 @@ impl Exchanges {
         used
     }
 
-    /// What the records so far have used.
+    /// Returns the usage that the records contain so far.
     pub fn usage(&self) -> Option<Usage> {
         let used = self.0.iter().map(|((_, inside), exchange)| match inside.is_empty() {
             true => exchange.usage,

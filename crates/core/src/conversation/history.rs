@@ -11,7 +11,7 @@ use crate::thread::StopReason;
 use ensemble_language::condition::History;
 use ensemble_language::data::{Failure, Request, Usage};
 
-/// One finished execution, in the form for results and conditions.
+/// A finished execution, in the form for results and conditions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HistoryEntry {
     /// The number of the turn, from 1.
@@ -63,7 +63,7 @@ impl HistoryEntry {
         self.output.value()
     }
 
-    /// Whether the execution succeeded.
+    /// Returns whether the execution succeeded.
     pub fn success(&self) -> bool {
         self.failure.is_none()
     }

@@ -27,7 +27,7 @@ impl KeptOutput {
         }
     }
 
-    /// Whether the value has very many parts.
+    /// Returns whether the value has very many parts.
     pub(super) fn is_text(&self) -> bool {
         matches!(self, Self::Text(..))
     }
@@ -43,7 +43,7 @@ impl KeptOutput {
     }
 }
 
-/// Whether the value has more values in it than [`MOST_VALUES`]; `seen` are those so far.
+/// Returns whether the value has more values in it than [`MOST_VALUES`]; `seen` are those so far.
 fn is_large(value: &Value, seen: &mut usize) -> bool {
     *seen += 1;
     *seen > MOST_VALUES

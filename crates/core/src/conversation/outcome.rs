@@ -55,17 +55,17 @@ impl CompletionReason {
         }
     }
 
-    /// Whether the outcome is one of the limits that end a conversation without an error.
+    /// Returns whether the outcome is one of the limits that end a conversation without an error.
     pub fn is_limit(self) -> bool {
         matches!(self, Self::TokenBudget | Self::MaxAgentExecutions | Self::MaxTotalTurns)
     }
 
-    /// Whether a message can continue the run. A run that waits for an answer needs the answer first.
+    /// Returns whether a message can continue the run. A run that waits for an answer needs the answer first.
     pub fn is_continuable(self) -> bool {
         self != Self::WaitingForInput
     }
 
-    /// Whether `resume` can continue the run. This is the case only if the last turn is still open.
+    /// Returns whether `resume` can continue the run. This is the case only if the last turn is still open.
     pub fn is_resumable(self) -> bool {
         matches!(self, Self::Cancelled | Self::Timeout | Self::WaitingForInput)
     }

@@ -106,7 +106,7 @@ impl From<PartEndedFields> for PartEnded {
 }
 
 impl PartEnded {
-    /// Whether the part has ended, and not only one of its attempts.
+    /// Returns whether the part has ended, and not only one of its attempts.
     pub fn is_final(&self) -> bool {
         self.pause.is_none()
     }

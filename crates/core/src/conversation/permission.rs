@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::within::{Within, flat_within};
 use crate::request::{Answerer, RequestAddress};
 
-/// Somebody decided about a tool call that needs permission.
+/// The decision of an operator about a tool call that needs permission.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PermissionDecided {
     /// Where.
@@ -33,7 +33,7 @@ flat_within! {
     }
 }
 
-/// Whether a tool call may be made.
+/// The decision whether a tool call may be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PermissionDecision {
@@ -62,7 +62,7 @@ impl PermissionDecision {
     }
 }
 
-/// Who decided about a tool call.
+/// The source of a decision about a tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DecidedBy {

@@ -59,8 +59,8 @@ pub(crate) fn dependency_fact(state: &ConversationState, id: EdgeId, edge: &Edge
     }
 }
 
-/// Whether the agent has ended as `on` requires. Success: at any time; failure: in its latest execution; any: at any
-/// time, in any way.
+/// Returns whether the agent has ended as `on` requires. Success: at any time; failure: in its latest execution; any:
+/// at any time, in any way.
 fn has_ended(agent: &AgentState, on: Ending) -> bool {
     match on {
         Ending::Success => agent.last_success().is_some(),
@@ -69,7 +69,7 @@ fn has_ended(agent: &AgentState, on: Ending) -> bool {
     }
 }
 
-/// Whether the agent at the start of the edge has a result that `edge.to` has not read.
+/// Returns whether the agent at the start of the edge has a result that `edge.to` has not read.
 pub fn is_unseen(state: &ConversationState, edge: &Edge) -> bool {
     let from = state.agent(edge.from);
     let delivered = match edge.on {
@@ -87,7 +87,7 @@ fn seen_before(state: &ConversationState, agent: AgentId) -> Option<u32> {
     state.agent(agent).last_started().and_then(|turn| turn.checked_sub(1))
 }
 
-/// Whether there is a new output for an agent without dependencies, that is, of any other agent.
+/// Returns whether there is a new output for an agent without dependencies, that is, of any other agent.
 fn listener_has_news(state: &ConversationState, agent: AgentId) -> bool {
     state.latest_success_but(agent) > seen_before(state, agent)
 }

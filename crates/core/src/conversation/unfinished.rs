@@ -25,7 +25,7 @@ pub struct Unfinished {
     pub replies: usize,
 }
 
-/// Why an execution has not ended.
+/// The reason why an execution has not ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UnfinishedReason {
@@ -77,7 +77,7 @@ impl Slot {
         })
     }
 
-    /// Whether anything of an execution that has not ended is kept.
+    /// Returns whether anything of an execution that has not ended is kept.
     pub(crate) fn has_kept(&self) -> bool {
         !self.parts.ended.is_empty() || !self.exchanges.own().is_empty()
     }

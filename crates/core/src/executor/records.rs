@@ -46,7 +46,7 @@ pub(super) fn records(started: &ExecutionStarted, slot: &Slot, running: &Records
     ExecutionRecords::new(running.log.clone(), within, before)
 }
 
-/// What an execution with parts has from the run.
+/// Returns the data that the run has for the parts of an execution.
 pub(super) fn parts(state: &ConversationState, slot: &Slot, running: &Records) -> Parts {
     Parts {
         facts: state.facts_without_output(),

@@ -79,7 +79,7 @@ impl Running {
     }
 }
 
-/// What stays available of an attempt when it is stopped.
+/// The data of an attempt that stays available when the attempt is stopped.
 struct Attempt {
     agent: AgentId,
     stopwatch: Stopwatch,

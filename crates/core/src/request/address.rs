@@ -86,7 +86,7 @@ impl RequestAddress {
         &self.0
     }
 
-    /// Whether this is the outermost run.
+    /// Returns whether this is the outermost run.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -96,7 +96,7 @@ impl RequestAddress {
         self.0.last().map_or("", |segment| &segment.agent)
     }
 
-    /// Whether the text is the bare name of the agent that asks, without its path, part and call.
+    /// Returns whether the text is the bare name of the agent that asks, without its path, part and call.
     pub fn is_named(&self, name: &str) -> bool {
         self.agent() == name
     }

@@ -38,7 +38,7 @@ pub struct RequestOrigin {
 }
 
 impl RequestOrigin {
-    /// Whether this is the outermost run.
+    /// Returns whether this is the outermost run.
     pub fn is_outermost(&self) -> bool {
         self.address.is_empty()
     }
@@ -160,7 +160,7 @@ impl PendingRequest {
         }
     }
 
-    /// Whether this is a permission request.
+    /// Returns whether this is a permission request.
     pub fn is_permission(&self) -> bool {
         self.question.permission.is_some()
     }

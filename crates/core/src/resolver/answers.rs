@@ -6,7 +6,7 @@ use ensemble_language::plan::Edge;
 
 /// Gives the results of conditions. Within one decision, the same condition must always have the same result.
 pub trait Answers {
-    /// Whether the condition on the edge is true in this state.
+    /// Returns whether the condition on the edge is true in this state.
     ///
     /// # Errors
     /// The condition cannot be evaluated.

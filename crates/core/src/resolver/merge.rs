@@ -94,7 +94,7 @@ fn collect(
     }
 }
 
-/// One request, or the reason why it is ignored.
+/// Parses a request, or returns why the request is ignored.
 fn read(
     plan: &Plan,
     state: &ConversationState,

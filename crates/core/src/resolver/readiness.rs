@@ -19,7 +19,7 @@ pub enum Readiness {
     NotReady(Reason),
 }
 
-/// One dependency during the decision.
+/// A dependency during the decision.
 struct Examined<'p> {
     edge: &'p Edge,
     /// `None`: its condition has not been evaluated.
@@ -154,7 +154,7 @@ fn ask_for_the_count(
     Ok(())
 }
 
-/// Whether this start handles a failure over this edge.
+/// Returns whether this start handles a failure over this edge.
 fn handles_failure(state: &ConversationState, agent: AgentId, one: &Examined) -> bool {
     let from = state.agent(one.edge.from);
     one.edge.on != Ending::Success

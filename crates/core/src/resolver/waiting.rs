@@ -82,7 +82,7 @@ fn awaited(
         .collect()
 }
 
-/// Whether the agent would wait for the dependency, if something can lead to another output of it.
+/// Returns whether the agent would wait for the dependency, if something can lead to another output of it.
 fn asks(plan: &Plan, state: &ConversationState, edge: &Edge) -> bool {
     let has_executed = state.agent(edge.to).has_executed();
     edge.requires_all

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use crate::conversation::{EndedParts, PartEnded, ThreadsByKey};
 use ensemble_language::condition::Facts;
 
-/// One part of an execution, as its runner sees it.
+/// A part of an execution, as its runner receives it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part {
     /// The name of the item in templates and scripts.
@@ -25,7 +25,7 @@ pub struct Part {
     pub variable: Arc<Value>,
 }
 
-/// What an execution with parts has from the run, beside the data of every execution.
+/// The data that the run has for an execution with parts, in addition to the data of every execution.
 #[derive(Clone)]
 pub struct Parts {
     /// The values that the expressions of `for_each` read: the state at the start of the turn.

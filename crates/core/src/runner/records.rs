@@ -75,7 +75,7 @@ impl ExecutionRecords {
         self
     }
 
-    /// Whether somebody has permitted this tool for the rest of the run, before this attempt.
+    /// Returns whether somebody has permitted this tool for the rest of the run, before this attempt.
     pub fn is_permitted(&self, tool: &str) -> bool {
         self.0
             .as_ref()
@@ -117,18 +117,18 @@ impl ExecutionRecords {
         records
     }
 
-    /// Whether anything is recorded.
+    /// Returns whether anything is recorded.
     pub fn is_recording(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Whether these are the records of an agent that is used as a tool.
+    /// Returns whether these are the records of an agent that is used as a tool.
     pub fn is_inside_a_call(&self) -> bool {
         let recording = self.0.as_ref();
         recording.is_some_and(|recording| !recording.within.inside.is_empty())
     }
 
-    /// What was recorded before this attempt, which goes on from there.
+    /// Returns the records before this attempt, which the attempt continues.
     pub fn before(&self) -> Option<&Exchange> {
         let recording = self.0.as_ref()?;
         let within = &recording.within;

@@ -71,7 +71,7 @@ impl RunId {
         self.0.split("/sub/").skip(1)
     }
 
-    /// Whether the text names this run: the beginning of the id.
+    /// Returns whether the text names this run: the beginning of the id.
     pub fn begins_with(&self, given: &str) -> bool {
         self.0.starts_with(given)
     }
@@ -85,7 +85,7 @@ impl RunId {
     }
 }
 
-/// Whether the text is a number of so many digits.
+/// Returns whether the text is a number of so many digits.
 fn is_number(text: &str, length: usize) -> bool {
     text.len() == length && text.bytes().all(|byte| byte.is_ascii_digit())
 }

@@ -63,7 +63,7 @@ pub trait RunStore: Send + Sync {
 
 /// One run in a store.
 pub trait StoredRun: Send + Sync {
-    /// Its id.
+    /// Returns the id of the run.
     fn id(&self) -> &RunId;
 
     /// The folder in which the run is kept, if it is kept in files.
@@ -151,7 +151,7 @@ pub trait RunReader: Send {
     /// The end of the records that were read.
     fn end(&self) -> LogEnd;
 
-    /// Whether an incomplete last record was dropped.
+    /// Returns whether an incomplete last record was dropped.
     fn is_torn(&self) -> bool;
 }
 

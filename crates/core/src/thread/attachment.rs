@@ -20,12 +20,12 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// Is it an image?
+    /// Returns whether the attachment is an image.
     pub fn is_image(&self) -> bool {
         self.mime_type.starts_with("image/")
     }
 
-    /// Is it a text?
+    /// Returns whether the attachment is a text.
     pub fn is_text(&self) -> bool {
         self.mime_type.starts_with("text/")
     }

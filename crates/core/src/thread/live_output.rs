@@ -9,7 +9,7 @@ pub trait LiveOutput: Send + Sync {
     /// Receives one update of one execution.
     fn receive(&self, source: &ExecutionRef, update: LiveUpdate<'_>);
 
-    /// Whether it also receives the updates of runs inside the run.
+    /// Returns whether it also receives the updates of runs inside the run.
     fn takes_inner_runs(&self) -> bool {
         false
     }
@@ -28,7 +28,7 @@ pub struct ExecutionRef {
     pub attempt: u32,
 }
 
-/// One piece of live output.
+/// A piece of live output.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum LiveUpdate<'a> {
     /// The next piece of the text of the model.

@@ -57,7 +57,7 @@ pub enum StopReason {
     Cancelled,
 }
 
-/// One message of a thread.
+/// A message of a thread.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Message {
     /// The author.
@@ -76,7 +76,7 @@ pub struct Message {
     pub reasoning: Option<Reasoning>,
 }
 
-/// One request with its reply, and the tools that the reply called.
+/// A request with its reply, and the tools that the reply called.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Iteration {
     /// From 1.
@@ -147,7 +147,7 @@ impl Thread {
         Self::default().opened(messages, at)
     }
 
-    /// This thread, followed by these iterations.
+    /// Returns a thread that continues with these iterations.
     #[must_use]
     pub fn followed_by(mut self, iterations: Vec<Iteration>) -> Self {
         for iteration in iterations {
@@ -232,13 +232,13 @@ impl Thread {
         self.iterations.last().map_or(0, |current| current.number)
     }
 
-    /// Whether there are at least this number of iterations.
+    /// Returns whether there are at least this number of iterations.
     pub fn exceeded_max_iterations(&self, max_iterations: u32) -> bool {
         self.current_iteration() >= max_iterations
     }
 
-    /// Whether the model has given its final reply. A thread without a reply is not ended, and neither is a thread in
-    /// which a tool was called and the model has not replied to the result.
+    /// Returns whether the model has given its final reply. A thread without a reply is not ended, and neither is a
+    /// thread in which a tool was called and the model has not replied to the result.
     pub fn is_ended(&self) -> bool {
         let Some(last) = self.iterations.last() else {
             return false;
@@ -311,7 +311,7 @@ impl Iteration {
         }
     }
 
-    /// Why the model stopped the reply, if that is known.
+    /// Returns why the model stopped the reply, if that is known.
     pub fn stop_reason(&self) -> Option<StopReason> {
         let noted = self.metadata.get("stop_reason")?;
         serde_json::from_value(noted.clone()).ok()
@@ -347,7 +347,7 @@ impl Iteration {
         of_messages.chain(called.flat_map(|call| &call.attachments))
     }
 
-    /// Its messages; the tool calls are part of the reply that makes them.
+    /// Returns the messages of the iteration; the tool calls are part of the reply that makes them.
     pub fn to_messages(&self) -> Vec<Message> {
         let mut messages = self.messages.clone();
         if let Some(reply) = messages

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What a model thought before a reply. It is no part of the reply; the model that wrote it may need it again.
+/// The reasoning of a model before a reply. It is no part of the reply; the model that wrote it can need it again.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Reasoning {
     /// `PROVIDER/MODEL` of the model that wrote it. Others do not receive it.

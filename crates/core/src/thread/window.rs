@@ -117,7 +117,7 @@ impl Size {
 }
 
 impl Limits {
-    /// Whether the size is within the limits.
+    /// Returns whether the size is within the limits.
     pub fn allow(&self, size: Size) -> bool {
         self.max_tokens.is_none_or(|most| size.tokens <= most)
             && self.max_messages.is_none_or(|most| size.messages <= most)
@@ -266,7 +266,7 @@ fn by_turns(rules: &Rules, whole: &Whole<'_>, pinned: &[bool]) -> Selection {
     }
 }
 
-/// What is sent.
+/// The messages that are sent.
 struct Selection {
     system: bool,
     kept: Vec<bool>,

@@ -17,7 +17,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// What this iteration asks; `None` if it sends only the results of tools.
+    /// Returns the question of this iteration. Returns `None` if the iteration sends only the results of tools.
     pub fn of(first: &Iteration) -> Option<Self> {
         let prompt = first.messages.iter().find(|message| message.role == Role::User)?;
         let system = first.metadata.get("system_prompt").and_then(|text| text.as_str());

@@ -14,7 +14,7 @@ use super::{Execution, Story, StoryEvent, Turn};
 use ensemble_core::conversation::ExecutionEnd;
 use ensemble_language::data::{Context, Usage};
 
-/// One of two runs.
+/// One side of a comparison of two runs.
 #[derive(Debug, Clone, Copy)]
 pub struct Side<'a> {
     /// The events of the run.

@@ -25,7 +25,7 @@ pub struct ModelExchange {
     pub end: ExchangeEnd,
 }
 
-/// How an attempt with a model ended.
+/// The way in which an attempt with a model ended.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "end", rename_all = "snake_case")]
 pub enum ExchangeEnd {
@@ -213,7 +213,7 @@ impl Collector {
     }
 }
 
-/// What the agent remembers of earlier executions.
+/// Returns the messages of earlier executions that the agent remembers.
 fn remembered(state: &ConversationState, within: &Within) -> Vec<Message> {
     let id = state.plan().id(&within.agent).filter(|_| within.inside.is_empty());
     let Some(agent) = id.map(|id| state.agent(id)) else {

@@ -245,7 +245,7 @@ impl Execution {
     }
 }
 
-/// Whether it belongs to the execution itself, and not to a part or to an agent that is used as a tool.
+/// Returns whether it belongs to the execution itself, and not to a part or to an agent that is used as a tool.
 fn is_own(within: &Within) -> bool {
     within.part.is_none() && within.inside.is_empty()
 }

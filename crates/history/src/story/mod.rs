@@ -87,7 +87,7 @@ pub enum StoryEvent {
     },
 }
 
-/// One turn.
+/// A turn.
 #[derive(Debug, Clone)]
 pub struct Turn {
     /// The number of the turn, from 1.

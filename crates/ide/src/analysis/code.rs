@@ -126,7 +126,7 @@ impl Reading<'_> {
         }
     }
 
-    /// What is known of the value of a path.
+    /// Returns the type of the value at a path, as far as it is known.
     pub(super) fn type_of(&self, path: &[&str]) -> Option<Type> {
         let (agent, rest) = match (path, self.code) {
             (["outputs", agent, rest @ ..], Code::Condition) | (["dependencies", agent, rest @ ..], Code::Template) => {

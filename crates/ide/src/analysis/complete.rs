@@ -53,7 +53,7 @@ pub enum Kind {
 /// The most that is offered.
 const MOST: usize = 2000;
 
-/// What can be typed at an offset.
+/// Lists the completions at an offset.
 pub fn complete(view: &View<'_>, offset: usize) -> Vec<Completion> {
     let offset = view.text.floor_char_boundary(offset);
     let mut places = cursors(view.text, offset).peekable();
@@ -245,7 +245,7 @@ fn in_code(view: &View<'_>, route: &Route, code: Code, before: &str, offset: usi
     }
 }
 
-/// Whether the end of a text is inside of `{{ … }}` or `{% … %}`.
+/// Returns whether the end of a text is inside of `{{ … }}` or `{% … %}`.
 fn is_in_tag(before: &str) -> bool {
     template::tags(before).last().is_some_and(|tag| !tag.is_closed)
 }
@@ -272,7 +272,7 @@ fn members(reading: &Reading<'_>, path: &[String], span: Span, is_text: bool) ->
     offered
 }
 
-/// What an expression can begin with.
+/// Lists the completions at the beginning of an expression.
 fn top(reading: &Reading<'_>, span: Span) -> Vec<Completion> {
     match reading.code {
         Code::Condition => {

@@ -22,7 +22,7 @@ pub(super) struct Cursor {
     pub(super) what: What,
 }
 
-/// What is being typed.
+/// The kind of text that is being typed.
 pub(super) enum What {
     /// A key of the map at the route; the other keys of the map.
     Key { others: Vec<String> },
@@ -93,7 +93,8 @@ fn closing(text: &str) -> String {
     quote.into_iter().chain(open.into_iter().rev()).collect()
 }
 
-/// What closes the brackets that an earlier line has opened, and those on the line itself; `None` if none has.
+/// Returns the closing brackets for those that an earlier line has opened, and those on the line itself. Returns `None`
+/// if no bracket is open.
 fn closing_earlier(text: &str, line: usize, offset: usize) -> Option<String> {
     const MOST_LINES: usize = 50;
     let mut starts = text[..line].rmatch_indices('\n').map(|(at, _)| at + 1);

@@ -24,7 +24,7 @@ pub trait Checks: Send + Sync + fmt::Debug {
     fn of_configuration(&self, source: &Source, path: &Path, project: &Project) -> Vec<Diagnostic>;
 }
 
-/// What a file is for.
+/// The purpose of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// An ensemble, or any other file.
@@ -134,7 +134,7 @@ impl<'s> Place<'s> {
         }
     }
 
-    /// What is wrong with the configurations around; the first time only.
+    /// Takes the findings in the configurations around; they are returned once.
     pub fn take_faults(&mut self) -> Vec<Diagnostic> {
         let mut faults: Vec<Diagnostic> = self.folder.take_fault().and_then(unreadable).into_iter().collect();
         for path in &self.configurations {

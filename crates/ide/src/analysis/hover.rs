@@ -13,7 +13,7 @@ use super::names::{Named, Occurrence};
 use super::tree::{self, Code, Spot};
 use super::{View, names};
 
-/// What stands at a place.
+/// The hover text at a position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hover {
     /// The text, in Markdown.
@@ -22,7 +22,7 @@ pub struct Hover {
     pub span: Span,
 }
 
-/// What stands at an offset.
+/// Returns the hover text at an offset.
 pub fn hover(view: &View<'_>, offset: usize) -> Option<Hover> {
     let offset = view.text.floor_char_boundary(offset);
     if let Some(hover) = of_code_in_comment(view.text, offset) {
@@ -156,7 +156,7 @@ fn meaning_of(view: &View<'_>, all: &[Word<'_>], at: usize, code: Code, route: &
     Some(format!("**`{}`**: {}", path.join("."), describe(&known)))
 }
 
-/// What an agent is.
+/// Describes an agent.
 fn of_agent(view: &View<'_>, name: &str) -> String {
     let mut text = format!("**`{name}`**");
     let Some(agent) = view.agent(name) else {
@@ -199,7 +199,7 @@ fn kind_of(agent: &Agent) -> String {
     }
 }
 
-/// What a tool is; of a server's tool, of which server it is one.
+/// Describes a tool; for a tool of a server, also the server.
 fn of_tool(view: &View<'_>, at: &Occurrence) -> String {
     let rest = view.text.get(at.span.end..at.whole.end).unwrap_or_default();
     let member = rest.trim_end_matches(['"', '\'']).strip_prefix('.');

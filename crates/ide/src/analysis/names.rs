@@ -9,7 +9,7 @@ use super::lexis::{self, Kind, Read, Word};
 use super::tree::{self, Code};
 use super::{View, tested};
 
-/// What has a name.
+/// The subject of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Named {
     /// An agent.
@@ -46,7 +46,7 @@ pub struct Occurrence {
 }
 
 impl Occurrence {
-    /// Whether both are names of the same agent or tool.
+    /// Returns whether both are names of the same agent or tool.
     pub fn names_the_same(&self, other: &Self) -> bool {
         self.what == other.what && self.name == other.name
     }
@@ -63,7 +63,7 @@ pub struct Target<'t> {
     pub is_stored: bool,
 }
 
-/// How a name is written.
+/// The spelling of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// As a value or a key of YAML, or at the beginning of one: `SERVER.TOOL`.

@@ -17,7 +17,7 @@ use ensemble_language::yaml::edit::{Edit, Style, apply_edits, spell_text};
 use super::names::{self, Form, Named, Occurrence, Target};
 use super::{View, scripts};
 
-/// What a rename changes.
+/// The edits of a rename.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Renamed {
     /// The edits of the text.
@@ -149,7 +149,7 @@ pub fn in_other(path: &Path, text: &str, agent: &str, new: &str, is_stored: bool
     Ok(apply_edits(text, &edits))
 }
 
-/// Whether the name can be written after a dot, and as a variable.
+/// Returns whether the name can be written after a dot, and as a variable.
 fn is_identifier(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }

@@ -94,7 +94,7 @@ impl Schema {
         keys
     }
 
-    /// What the value at a route means, in Markdown.
+    /// Returns the documentation of the value at a route, in Markdown.
     pub(super) fn meaning(self, route: &Route) -> Option<String> {
         let schemas = self.at(route);
         let text = schemas.iter().find_map(|schema| schema.get("description")?.as_str())?;
@@ -152,13 +152,13 @@ fn is_of_type(schema: &Value, name: &str) -> bool {
 }
 
 impl KeyAt {
-    /// What the key means.
+    /// Returns the documentation of the key.
     pub(super) fn meaning(&self) -> Option<&'static str> {
         let mut forms = self.forms.iter();
         forms.find_map(|schema| schema.get("description")?.as_str())
     }
 
-    /// Whether its value is a map or a list, which stands below it.
+    /// Returns whether its value is a map or a list, which stands below it.
     pub(super) fn holds_more(&self) -> bool {
         let forms = &self.forms;
         let is_plain = |schema: &&Value| {

@@ -37,7 +37,8 @@ pub(super) fn occurrences(text: &str, agent: &str, is_stored: bool) -> Option<Ve
     )
 }
 
-/// Whether a script that gives the replies of a model names a tool, as the model sees it: `tool`, or `server__tool`.
+/// Returns whether a script that gives the replies of a model names a tool, as the model sees it: `tool`, or
+/// `server__tool`.
 pub(super) fn names_tool(text: &str, tool: &str) -> bool {
     let is_named = |word: &Word<'_>| {
         let rest = word.text.strip_prefix(tool);
@@ -46,7 +47,7 @@ pub(super) fn names_tool(text: &str, tool: &str) -> bool {
     lexis::of_rhai(text).iter().any(is_named)
 }
 
-/// Whether the script defines one of these names itself.
+/// Returns whether the script defines one of these names itself.
 fn defines(words: &[Word<'_>], names: &[&str]) -> bool {
     let is_name = |word: &Word<'_>| word.kind == Kind::Name && names.contains(&word.text);
     let mut parameters = false;

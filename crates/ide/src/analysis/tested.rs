@@ -1,6 +1,6 @@
 //! Test files: where they name the agents of their ensemble.
 
-/// Whether the value at this place is the name of an agent.
+/// Returns whether the value at this place is the name of an agent.
 pub(super) fn is_agent(pattern: &str) -> bool {
     let expected = pattern.strip_prefix("cases.*.expect.").unwrap_or_default();
     matches!(
@@ -9,19 +9,19 @@ pub(super) fn is_agent(pattern: &str) -> bool {
     )
 }
 
-/// Whether the keys of the map at this place are names of agents.
+/// Returns whether the keys of the map at this place are names of agents.
 pub(super) fn holds_agents(pattern: &str) -> bool {
     let case = pattern.strip_prefix("cases.*.").unwrap_or_default();
     let expected = case.strip_prefix("expect.").unwrap_or_default();
     matches!(case, "stubs" | "answers") || matches!(expected, "executions" | "outputs" | "schemas" | "not_run")
 }
 
-/// Whether the keys of the map at this place can be agents inside of ensembles: `outer.inner`.
+/// Returns whether the keys of the map at this place can be agents inside of ensembles: `outer.inner`.
 pub(super) fn may_be_inside(pattern: &str) -> bool {
     matches!(pattern, "cases.*.stubs" | "cases.*.answers")
 }
 
-/// Whether the value at this place is a condition.
+/// Returns whether the value at this place is a condition.
 pub(super) fn is_condition(pattern: &str) -> bool {
     pattern == "cases.*.expect.conditions.*"
 }

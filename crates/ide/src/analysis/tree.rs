@@ -41,7 +41,7 @@ pub(super) fn line_around(text: &str, offset: usize) -> Span {
     Span::new(start, end)
 }
 
-/// What stands at an offset.
+/// The subject at an offset.
 #[derive(Debug, Clone)]
 pub(super) struct Spot<'d> {
     /// The node.
@@ -169,7 +169,7 @@ pub(super) fn pattern(route: &Route) -> String {
     words.collect::<Vec<_>>().join(".")
 }
 
-/// Whether the keys of the map at a route are names of agents.
+/// Returns whether the keys of the map at a route are names of agents.
 pub(super) fn keys_name_agents(route: &Route) -> bool {
     let pattern = pattern(route);
     pattern == "conversation_limits.max_agent_executions" || tested::holds_agents(&pattern)

@@ -53,7 +53,7 @@ impl<'v> View<'v> {
         agents.iter().find(|agent| *agent.name == *name)
     }
 
-    /// What the agent with this name puts out.
+    /// Returns the type of the output of the agent with this name.
     pub(super) fn output_of(&self, name: &str) -> Type {
         let known = self.ensemble.as_ref().zip(self.agent(name));
         let told = known.and_then(|(ensemble, agent)| self.around.output_type(ensemble, agent));
@@ -94,7 +94,7 @@ impl<'v> View<'v> {
         }
     }
 
-    /// Whether the text is an ensemble, or may become one: all of its keys are keys of ensembles.
+    /// Returns whether the text is an ensemble, or may become one: all of its keys are keys of ensembles.
     pub fn is_ensemble(&self) -> bool {
         let Some(document) = &self.document else {
             return self.text.contains("agents") || self.text.trim().is_empty();

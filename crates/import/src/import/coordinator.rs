@@ -11,7 +11,7 @@ use ensemble_language::source::Span;
 const KEYS: [&str; 2] = ["coordinator", "synthesis"];
 
 impl<'a> Task<'a> {
-    /// Whether it defines a model.
+    /// Returns whether it defines a model.
     pub(super) fn is_coordinator(&self, node: &Node) -> bool {
         let first = KEYS
             .iter()

@@ -120,7 +120,7 @@ impl<'a> Task<'a> {
         names.map(str::to_owned).collect()
     }
 
-    /// Whether `when` was converted to a condition.
+    /// Returns whether `when` was converted to a condition.
     pub(super) fn is_guarded(&self, agent: &Node) -> bool {
         guard(&self.names, agent).is_some()
     }
@@ -218,7 +218,8 @@ impl Graph {
         }
     }
 
-    /// Whether the agent at `from` depends on the agent at `index`, over agents that are not further down the list.
+    /// Returns whether the agent at `from` depends on the agent at `index`, over agents that are not further down the
+    /// list.
     ///
     /// So a cycle is broken once: at its last agent in the list.
     fn leads_back(&self, from: usize, index: usize) -> bool {

@@ -80,7 +80,7 @@ pub(super) struct Remark {
 }
 
 impl Remark {
-    /// What is wrong, and what to do.
+    /// Creates the remark about a finding: the problem, and its solution.
     pub(super) fn of(at: usize, message: &str, help: &str) -> Self {
         Self {
             at,

@@ -18,7 +18,7 @@ const AGENT_SECONDS: f64 = 60.0;
 const MOST_SECONDS: f64 = 1e9;
 const MOST_TURNS: u64 = 1_000_000;
 
-/// What one path through the agents needs.
+/// The requirements of one path through the agents.
 #[derive(Debug, Clone, Copy, Default)]
 struct Need {
     seconds: f64,

@@ -214,7 +214,7 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// One key of a profile; a later one replaces an earlier one.
+    /// Adds a key of a profile; a later key replaces an earlier one.
     fn setting(&mut self, map: &mut Map, source: &'a Source, entry: &'a Entry) {
         let value = value_of(&entry.value);
         let mut set = |key: &str, value: Value| {

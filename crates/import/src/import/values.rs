@@ -44,7 +44,7 @@ pub(super) fn text_of(node: &Node) -> String {
     }
 }
 
-/// Whether the value means true.
+/// Returns whether the value means true.
 pub(super) fn is_true(node: &Node) -> bool {
     json(node) == Value::Bool(true)
 }

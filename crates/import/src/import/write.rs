@@ -235,7 +235,7 @@ fn flow(value: &Value) -> String {
     spell_flow(value, Style::Block)
 }
 
-/// Whether it is one long line that is more readable on several lines.
+/// Returns whether it is one long line that is more readable on several lines.
 fn is_folded(text: &str) -> bool {
     let body = text.strip_suffix('\n').unwrap_or(text);
     body.len() > WIDEST
@@ -245,7 +245,7 @@ fn is_folded(text: &str) -> bool {
         && !body.contains("  ")
 }
 
-/// Whether the string is more readable below its key, and can be written there unchanged.
+/// Returns whether the string is more readable below its key, and can be written there unchanged.
 fn is_block(text: &str) -> bool {
     let odd = |c: char| is_odd(c) && !matches!(c, '\n' | '\t');
     let body = text.strip_suffix('\n').unwrap_or(text);

@@ -66,7 +66,7 @@ pub fn apply_allowances(document: &Document, mut diagnostics: Vec<Diagnostic>, c
     diagnostics
 }
 
-/// One comment.
+/// A comment that allows findings.
 struct Allowance<'s> {
     codes: Vec<(&'s str, Span)>,
     has_reason: bool,

@@ -60,7 +60,7 @@ pub fn bounds(ensemble: &Ensemble) -> Bounds {
     }
 }
 
-/// What the checks know of the values that the conditions of the ensemble read.
+/// Returns the types of the values that the conditions of the ensemble read.
 pub fn known(ensemble: &Ensemble) -> Known {
     Types::of(&Graph::of(ensemble), &|_| None).shared
 }

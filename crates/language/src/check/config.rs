@@ -72,7 +72,7 @@ fn may_use_config(agent: &Agent, profiles: &Profiles<'_>) -> bool {
         })
 }
 
-/// Whether the template may use `parameters`; `debug` prints all variables.
+/// Returns whether the template may use `parameters`; `debug` prints all variables.
 fn may_use(template: &str) -> bool {
     template.contains("parameters") || template.contains("debug")
 }

@@ -34,7 +34,7 @@ pub trait CheckContext {
         let _ = named;
         None
     }
-    /// Whether no operator can answer a question.
+    /// Returns whether no operator can answer a question.
     fn nobody_answers(&self) -> bool {
         false
     }

@@ -84,7 +84,7 @@ impl Loops {
         is_decided.then_some(members)
     }
 
-    /// Whether no agent of the group leads back to itself without this dependency.
+    /// Returns whether no agent of the group leads back to itself without this dependency.
     fn is_open(graph: &Graph<'_>, members: &[usize], without: &Edge<'_>) -> bool {
         !has_cycle(members.len(), |to| {
             let edges = graph.edges(members[to]).iter();

@@ -20,7 +20,7 @@ pub(super) struct Graph<'e> {
     pub(super) most_executions: OnceCell<Vec<u64>>,
 }
 
-/// One dependency.
+/// A dependency.
 pub(super) struct Edge<'e> {
     /// The agent that is depended on.
     pub(super) from: usize,
@@ -28,7 +28,7 @@ pub(super) struct Edge<'e> {
     pub(super) condition: Option<(Arc<Reading>, Verdict)>,
 }
 
-/// Which dependencies can be fulfilled, and which agents end the conversation when they run.
+/// The dependencies that can be fulfilled, and the agents that end the conversation when they run.
 #[derive(Default)]
 pub(super) struct Rules {
     /// A dependency with a condition that is never true is never fulfilled.
@@ -110,7 +110,7 @@ impl<'e> Graph<'e> {
         (0..self.len()).flat_map(|to| self.edges[to].iter().map(move |edge| (to, edge)))
     }
 
-    /// Whether an agent may request other agents, independent of their dependencies.
+    /// Returns whether an agent may request other agents, independent of their dependencies.
     pub(super) fn has_requests(&self) -> bool {
         let mut agents = self.ensemble.agents.iter();
         agents.any(|agent| agent.conversation.triggers_conversation)
@@ -150,7 +150,7 @@ impl<'e> Graph<'e> {
 }
 
 impl Edge<'_> {
-    /// Whether it can never be fulfilled when its condition is evaluated.
+    /// Returns whether it can never be fulfilled when its condition is evaluated.
     pub(super) fn never_holds(&self) -> bool {
         matches!(
             self.condition,
@@ -158,7 +158,7 @@ impl Edge<'_> {
         )
     }
 
-    /// Whether it must be fulfilled before the first execution.
+    /// Returns whether it must be fulfilled before the first execution.
     pub(super) fn is_needed_first(&self) -> bool {
         self.dependency.requires_all && !self.dependency.feedback
     }
@@ -168,7 +168,7 @@ impl Edge<'_> {
     }
 }
 
-/// What prevents the first execution of agents.
+/// The dependencies that prevent the first execution of agents.
 struct Waits {
     /// The number of required agents that have not run.
     missing: Vec<usize>,

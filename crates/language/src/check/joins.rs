@@ -92,7 +92,7 @@ fn pairs_of<'x, 'g: 'x, 'e: 'x>(
     compared.filter(|pair| excludes(pair.one.1, pair.other.1)).collect()
 }
 
-/// Whether the conditions are never both true in one snapshot.
+/// Returns whether the conditions are never both true in one snapshot.
 fn excludes(one: &Edge<'_>, other: &Edge<'_>) -> bool {
     match (&one.condition, &other.condition) {
         (Some((condition, _)), Some((other_condition, _))) => condition.excludes(one.from, other_condition, other.from),
@@ -100,7 +100,7 @@ fn excludes(one: &Edge<'_>, other: &Edge<'_>) -> bool {
     }
 }
 
-/// Whether the only execution of their agent fulfils at most one of the two.
+/// Returns whether the only execution of their agent fulfils at most one of the two.
 fn are_branches(one: &Edge<'_>, other: &Edge<'_>) -> bool {
     let endings = [one.dependency.on, other.dependency.on];
     if endings.contains(&Ending::Success) && endings.contains(&Ending::Failure) {

@@ -107,7 +107,7 @@ pub(super) fn find(source: &Source, document: Option<&Document>) -> Vec<(Span, &
     found
 }
 
-/// One warning for each of the first secrets. No warning contains the secret.
+/// Returns one warning for each of the first secrets. No warning contains the secret.
 pub(super) fn findings(found: &[(Span, &'static str)]) -> Vec<Finding> {
     let warn = |(span, what): &(Span, &'static str)| {
         Finding::warning(codes::SECRET, At::source(*span), format!("this looks like {what}")).help(
@@ -242,7 +242,7 @@ fn password_in_address(text: &str, start: usize) -> Option<(Span, &'static str)>
     is_real.then(|| (Span::new(from, from + password.len()), "a password"))
 }
 
-/// Whether it only names a value from elsewhere, or is empty.
+/// Returns whether it only names a value from elsewhere, or is empty.
 fn stands_for_something(value: &str) -> bool {
     let value = value.trim();
     let in_capitals = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
@@ -326,7 +326,7 @@ fn is_secret_under(key: &str, value: &str) -> bool {
     })
 }
 
-/// Whether `word` is the key, or the last words of the key. Keys are written with `-` or `_`, in any case.
+/// Returns whether `word` is the key, or the last words of the key. Keys are written with `-` or `_`, in any case.
 fn ends_with_word(key: &str, word: &str) -> bool {
     let plain = |byte: &u8| match byte {
         b'-' => b'_',

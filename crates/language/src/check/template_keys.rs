@@ -33,7 +33,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Whether the name may stand for something else than the output of an agent.
+/// Returns whether the name may stand for something else than the output of an agent.
 fn is_other(text: &str, path: &Path) -> bool {
     const ASSIGNING: [&str; 5] = ["set ", "for ", "with ", "macro ", ", "];
     let name = path.name.as_str();

@@ -65,7 +65,7 @@ fn counts(edge: &Edge<'_>) -> Vec<CountRead> {
     counts.unwrap_or_default()
 }
 
-/// Whether the agent starts before its dependency has read the output with which the count is reached.
+/// Returns whether the agent starts before its dependency has read the output with which the count is reached.
 fn is_early(graph: &Graph<'_>, to: usize, edge: &Edge<'_>, counted: usize) -> bool {
     let waits = |one: &Edge<'_>| one.dependency.requires_all && one.dependency.wait_for == WaitFor::Settled;
     let before = graph.upstream([edge.from]);
@@ -82,12 +82,12 @@ fn is_early(graph: &Graph<'_>, to: usize, edge: &Edge<'_>, counted: usize) -> bo
     !is_delayed && follows(graph, edge.from, counted, to)
 }
 
-/// Whether every output of the agent at the other end fulfils the dependency.
+/// Returns whether every output of the agent at the other end fulfils the dependency.
 fn reacts(edge: &Edge<'_>) -> bool {
     edge.dependency.on != Ending::Failure && edge.condition.is_none() && edge.dependency.condition.is_none()
 }
 
-/// Whether each output of `counted` leads to a new execution of `agent`, on a way that does not pass `except`.
+/// Returns whether each output of `counted` leads to a new execution of `agent`, on a way that does not pass `except`.
 fn follows(graph: &Graph<'_>, agent: usize, counted: usize, except: usize) -> bool {
     let ways = |at: usize| {
         let is_free = at != except && at != counted && is_free(graph, at, counted);
@@ -99,7 +99,7 @@ fn follows(graph: &Graph<'_>, agent: usize, counted: usize, except: usize) -> bo
     agent != counted && agent != except && reach(graph.len(), [agent], ways).contains(counted)
 }
 
-/// Whether no condition, and no agent that may not have run, can keep the agent from another execution.
+/// Returns whether no condition, and no agent that may not have run, can keep the agent from another execution.
 fn is_free(graph: &Graph<'_>, agent: usize, counted: usize) -> bool {
     let mut before = None;
     let (required, any_of): (Vec<_>, Vec<_>) = graph.edges(agent).iter().partition(|edge| edge.dependency.requires_all);

@@ -141,7 +141,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Whether the file contains limits.
+/// Returns whether the file contains limits.
 fn is_written(graph: &Graph<'_>) -> bool {
     graph.ensemble.limits != crate::ensemble::Limits::default()
 }

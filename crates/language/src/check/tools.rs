@@ -28,7 +28,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     findings
 }
 
-/// One use of an agent as a tool: the agent that has the tool, the list item, and the agent that performs the tool.
+/// The use of an agent as a tool: the agent that has the tool, the list item, and the agent that performs the tool.
 #[derive(Clone, Copy)]
 struct Use {
     user: usize,
@@ -196,7 +196,7 @@ fn not_for_programs(ensemble: &Ensemble) -> Vec<Finding> {
     findings
 }
 
-/// Why the program of an external agent cannot be given the tool, and what to write.
+/// Returns why the program of an external agent cannot have the tool, and what to write.
 fn not_for_program(used: &ToolUse, tool: &Tool) -> Option<(String, String)> {
     let name = &used.tool;
     let ToolKind::Mcp(server) = &tool.kind else {

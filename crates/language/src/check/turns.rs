@@ -61,7 +61,7 @@ fn bound(graph: &Graph<'_>, agent: usize, most: &[u64], total: u64) -> u64 {
     news.saturating_add(1)
 }
 
-/// How often new outputs of one agent can start another agent again.
+/// Returns how often new outputs of one agent can start another agent again.
 fn news_of(edges: &[&Edge<'_>], outputs: u64) -> u64 {
     let needed_first = edges.iter().any(|edge| edge.is_needed_first());
     let allowed = edges.iter().fold(0_u64, |sum, edge| {

@@ -26,7 +26,7 @@ const MOST: usize = 100;
 /// What the caller knows of an agent's output beyond the text of the ensemble.
 pub(super) type Ask<'a> = dyn Fn(&Agent) -> Option<Type> + 'a;
 
-/// What is known of all values of an ensemble.
+/// The types of all values of an ensemble.
 pub(super) struct Types {
     /// The output of each agent, if it succeeds.
     pub(super) outputs: Rc<[Type]>,
@@ -76,7 +76,7 @@ fn find_misfits(graph: &Graph<'_>, ask: &Ask<'_>) -> Vec<Finding> {
     findings
 }
 
-/// What a run of the ensemble gives as its result, as an agent that is this ensemble puts it out.
+/// Returns the type of the result of a run of the ensemble, as an agent that is this ensemble returns it.
 pub(super) fn result(ensemble: &Ensemble, ask: &Ask<'_>) -> Option<Type> {
     let spec = ensemble.result.as_ref()?;
     let graph = Graph::of(ensemble);

@@ -120,18 +120,18 @@ fn without_comments(text: &str) -> String {
     lines.flat_map(|line| [line, "\n"]).collect()
 }
 
-/// Whether the text contains the name of the input as a key.
+/// Returns whether the text contains the name of the input as a key.
 fn names(text: &str, name: &str) -> bool {
     places(text, name).any(|(before, _)| before.ends_with(['.', '"', '\'', '`']))
 }
 
-/// Whether the text uses all inputs, or one whose name it computes.
+/// Returns whether the text uses all inputs, or one whose name it computes.
 fn reads_any(text: &str) -> bool {
     let is_whole = |(before, after): (&str, &str)| !before.ends_with('.') && !reads_one(after);
     text.contains("debug") || HOLDERS.iter().any(|holder| places(text, holder).any(is_whole))
 }
 
-/// Whether the text after a map reads one literal key.
+/// Returns whether the text after a map reads one literal key.
 fn reads_one(after: &str) -> bool {
     let after = after.trim_start().trim_start_matches('?');
     let is_quoted = |text: &str| text.trim_start().starts_with(['"', '\'']);
@@ -149,7 +149,7 @@ fn reads_one(after: &str) -> bool {
     }
 }
 
-/// What stands before and after each place where the word occurs.
+/// Iterates over the texts before and after each occurrence of the word.
 fn places<'t>(text: &'t str, word: &str) -> impl Iterator<Item = (&'t str, &'t str)> {
     let length = word.len();
     let found: Vec<usize> = text.match_indices(word).map(|(at, _)| at).collect();

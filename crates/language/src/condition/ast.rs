@@ -53,7 +53,7 @@ pub(super) struct Choice {
     pub(super) otherwise: Expr,
 }
 
-/// One step from a value to a part of it.
+/// A step from a value to a part of it.
 #[derive(Debug, Clone)]
 pub(super) struct Suffix {
     pub(super) kind: SuffixKind,
@@ -157,7 +157,7 @@ impl Expr {
         each_part(&self.kind, visit);
     }
 
-    /// Whether its value is always a boolean.
+    /// Returns whether its value is always a boolean.
     pub(super) fn is_bool(&self) -> bool {
         match &self.kind {
             Kind::Bool(_) | Kind::Not(_) | Kind::Compare(..) => true,

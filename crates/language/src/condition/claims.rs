@@ -12,7 +12,7 @@ use super::reads::keys_read;
 use super::{Condition, with_room};
 use crate::source::Span;
 
-/// How the result of a condition follows from its claims.
+/// The logic by which the result of a condition follows from its claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Claims {
     /// The claim with this index in the list.
@@ -60,7 +60,7 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Whether the result depends only on the numbers of turns and executions, not on outputs.
+    /// Returns whether the result depends only on the numbers of turns and executions, not on outputs.
     pub fn are_counts(&self) -> bool {
         !(self.context || self.output || self.outputs || self.history || self.input)
     }

@@ -18,7 +18,7 @@ const MOST_EVALUATED: usize = 16;
 /// Integers up to this value are exact as floats, which are used for comparisons.
 const EXACT: i64 = 1 << 53;
 
-/// What is known of the result of a condition before a run.
+/// The result of a condition as it is known before a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// The result depends on the values.
@@ -50,7 +50,7 @@ pub(super) fn verdict(text: &str, expr: &Expr) -> Verdict {
     }
 }
 
-/// Whether the expression reads nothing.
+/// Returns whether the expression reads nothing.
 fn is_closed(expr: &Expr) -> bool {
     let mut closed = !matches!(expr.kind, Kind::Variable(_));
     if closed {
@@ -113,7 +113,7 @@ impl<'t> Reader<'t> {
         })
     }
 
-    /// One operand that decides is enough; otherwise all operands must be known.
+    /// Evaluates a chain: one operand that decides is enough; otherwise all operands must be known.
     fn chain(&mut self, operands: &[Expr], decides: bool) -> Option<bool> {
         let mut all = Some(!decides);
         for operand in operands {
@@ -126,7 +126,7 @@ impl<'t> Reader<'t> {
         all
     }
 
-    /// Whether the requirements for this result contradict each other.
+    /// Returns whether the requirements for this result contradict each other.
     fn cannot_be(&self, expr: &Expr, wanted: bool) -> bool {
         let mut demands = Demands::default();
         self.demand(expr, wanted, &mut demands);
@@ -330,7 +330,7 @@ impl Part {
     }
 }
 
-/// Whether its value is a number of items, so at least 0.
+/// Returns whether its value is a number of items, so at least 0.
 fn is_count(expr: &Expr) -> bool {
     match &expr.kind {
         Kind::Variable(Variable::TurnCount) => true,

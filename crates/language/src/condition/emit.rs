@@ -359,7 +359,7 @@ impl Emitter {
     }
 }
 
-/// Whether the arguments of the step are not deep.
+/// Returns whether the arguments of the step are not deep.
 fn low(suffix: &Suffix) -> bool {
     match &suffix.kind {
         SuffixKind::Member(_) => true,

@@ -106,7 +106,7 @@ impl Expression {
         self.0.text()
     }
 
-    /// Whether the expression reads the history.
+    /// Returns whether the expression reads the history.
     pub fn reads_history(&self) -> bool {
         self.0.reads_history()
     }

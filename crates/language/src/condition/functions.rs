@@ -153,7 +153,7 @@ impl Function {
         FUNCTIONS.iter().find(|function| function.names.contains(&name))
     }
 
-    /// Its index in the table.
+    /// Returns the index of the function in the table.
     pub(super) fn number(&self) -> usize {
         FUNCTIONS
             .iter()
@@ -161,7 +161,7 @@ impl Function {
             .unwrap_or_default()
     }
 
-    /// Whether this is its own (first) name.
+    /// Returns whether this is its own (first) name.
     pub(super) fn is(&self, name: &str) -> bool {
         self.names[0] == name
     }

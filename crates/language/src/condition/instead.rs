@@ -28,8 +28,7 @@ const SPELLINGS: [(&str, &str); 18] = [
     ("FALSE", "False"),
 ];
 
-/// What to write at the place of an error, and whether it is certain. The expression has no error with it, or one further
-/// behind.
+/// Returns the replacement at the position of an error, and whether it is certain.
 pub(crate) fn instead(
     text: &str,
     span: Span,

@@ -97,7 +97,7 @@ impl<'a> Lexer<'a> {
         Some(c)
     }
 
-    /// Whether anything follows after white space.
+    /// Returns whether anything follows after white space.
     fn skip_space(&mut self) -> bool {
         let rest = self.rest();
         self.at += rest.len() - rest.trim_start().len();
@@ -121,7 +121,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Whether the previous token ends a value, so that a dot is a member access.
+    /// Returns whether the previous token ends a value, so that a dot is a member access.
     fn after_value(&self) -> bool {
         self.tokens.last().is_some_and(|token| {
             token.span.end == self.at

@@ -124,7 +124,7 @@ pub struct Facts {
     pub part: Option<PartFacts>,
 }
 
-/// What only the expressions of a part of an execution can read.
+/// The variables that only the expressions of a part of an execution can read.
 #[derive(Clone)]
 pub struct PartFacts {
     /// The item.
@@ -152,7 +152,7 @@ pub const HISTORY_FIELDS: &[&str] = &[
 pub trait History: Send + Sync {
     /// The number of executions.
     fn len(&self) -> usize;
-    /// Whether there are no executions.
+    /// Returns whether there are no executions.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -239,7 +239,7 @@ fn parse(text: &str) -> Result<Expr, CompileError> {
 }
 
 impl Condition {
-    /// Whether the condition reads the history.
+    /// Returns whether the condition reads the history.
     pub fn reads_history(&self) -> bool {
         self.variables.contains(&Variable::History)
     }

@@ -62,7 +62,7 @@ fn pair(a: &Datum, b: &Datum) -> Option<Pair> {
 /// Texts that mean "false" to whoever wrote them, and would count as true.
 const LIKE_FALSE: [&str; 6] = ["false", "no", "off", "0", "none", "null"];
 
-/// Whether the text, trimmed and in any case, is one of the words for "false".
+/// Returns whether the text, trimmed and in any case, is one of the words for "false".
 pub(super) fn reads_false(text: &str) -> bool {
     let text = text.trim();
     LIKE_FALSE.iter().any(|word| text.eq_ignore_ascii_case(word))

@@ -27,7 +27,7 @@ impl<'a> PartNames<'a> {
         has_output: false,
     };
 
-    /// Those of the key of a part.
+    /// Returns the names for the key of a part.
     pub fn of_key(item: &'a str) -> Self {
         Self {
             item: Some(item),
@@ -35,7 +35,7 @@ impl<'a> PartNames<'a> {
         }
     }
 
-    /// Those of an expression about the output of a part.
+    /// Returns the names for an expression about the output of a part.
     pub fn of_output(item: &'a str) -> Self {
         Self {
             item: Some(item),

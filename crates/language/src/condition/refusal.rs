@@ -113,12 +113,12 @@ const SYMBOLS: &[(&str, &str)] = &[
     ("{", "conditions do not support blocks; write a map as `{'key': value}`"),
 ];
 
-/// Whether the word cannot be a variable or a function.
+/// Returns whether the word cannot be a variable or a function.
 pub(super) fn is_reserved(name: &str) -> bool {
     RESERVED.iter().any(|(word, _)| *word == name)
 }
 
-/// Whether a condition has a variable or a word of this name, so that an item cannot be called so.
+/// Returns whether a condition has a variable or a word of this name, so that an item cannot be called so.
 pub fn is_taken(name: &str) -> bool {
     const WORDS: [&str; 12] = [
         "and", "or", "not", "in", "is", "if", "else", "True", "true", "False", "false", "None",

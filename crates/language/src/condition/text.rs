@@ -31,7 +31,7 @@ impl ConditionText {
         &self.text
     }
 
-    /// What was parsed; `None`: the text is not a condition.
+    /// Returns the parsed text. Returns `None` if the text is not a condition.
     pub fn reading(&self) -> Option<&Arc<Reading>> {
         self.reading.as_ref()
     }

@@ -19,7 +19,7 @@ const DEEPEST: usize = 16;
 /// The number of texts up to which each of them is known.
 const MOST_TEXTS: usize = 200;
 
-/// What a value can be. A copy shares the kinds with the original.
+/// The type of a value: everything that it can be. A copy shares the kinds with the original.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Type(Option<Arc<Shape>>);
 
@@ -99,7 +99,7 @@ impl Range {
         }
     }
 
-    /// Whether some number of the first is below some number of the second; `or_equal`: or equal to it.
+    /// Returns whether some number of the first is below some number of the second; `or_equal`: or equal to it.
     pub(crate) fn can_be_below(self, other: Self, or_equal: bool) -> bool {
         self.low < other.high || or_equal && self.low == other.high && !self.above_low && !other.below_high
     }
@@ -221,7 +221,7 @@ impl Type {
         })
     }
 
-    /// One of these texts.
+    /// Creates the type of a value that is one of these texts.
     pub fn one_of(texts: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let texts: BTreeSet<String> = texts.into_iter().map(Into::into).collect();
         Self::of(Shape {
@@ -281,7 +281,7 @@ impl Type {
         }
     }
 
-    /// This value or another.
+    /// Returns the type of this value or another.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         let (Some(a), Some(b)) = (self.0, other.0) else {
@@ -302,7 +302,7 @@ impl Type {
         })
     }
 
-    /// Whether nothing is known.
+    /// Returns whether nothing is known.
     pub fn is_any(&self) -> bool {
         self.0.is_none()
     }
@@ -327,7 +327,7 @@ impl Type {
         found.unwrap_or_default()
     }
 
-    /// Whether this value has such a type.
+    /// Returns whether this value has such a type.
     pub fn admits(&self, value: &Value) -> bool {
         let Some(shape) = self.shape() else {
             return true;
@@ -350,7 +350,7 @@ impl Type {
         }
     }
 
-    /// Whether a value of both types exists.
+    /// Returns whether a value of both types exists.
     pub(crate) fn meets(&self, other: &Self) -> bool {
         let (Some(a), Some(b)) = (self.shape(), other.shape()) else {
             return true;
@@ -365,7 +365,7 @@ impl Type {
     }
 }
 
-/// Whether the number is the same as an integer and as a float, which is how bounds are compared.
+/// Returns whether the number is the same as an integer and as a float, which is how bounds are compared.
 fn is_exact(number: f64) -> bool {
     number.abs() < 9_007_199_254_740_992.0
 }

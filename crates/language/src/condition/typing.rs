@@ -15,7 +15,7 @@ use compare::Pair;
 
 use super::Reading;
 
-/// What the variables of a condition can be.
+/// The types of the variables of a condition.
 #[derive(Debug, Clone, Default)]
 pub struct Known {
     /// `context`.
@@ -40,7 +40,7 @@ pub struct Known {
     pub part: Type,
 }
 
-/// What is wrong with a part of a condition.
+/// An error in a part of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mistake {
     /// A comparison is never true.
@@ -68,7 +68,7 @@ pub struct Misfit {
     pub help: Option<Advice>,
 }
 
-/// What to write instead of a part that does not fit.
+/// The replacement of a part that does not fit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Advice {
     /// One sentence without a full stop.
@@ -90,7 +90,8 @@ impl Advice {
         }
     }
 
-    /// What was probably meant by a string, whose literal has these bytes: a truth value, a number, or another string.
+    /// Returns the value that a string probably means, whose literal has these bytes: a truth value, a number, or
+    /// another string.
     pub(crate) fn instead_of(text: &str, literal: Option<(Span, &str)>, known: &Shape) -> Option<Self> {
         let bare = text.trim();
         let is_truth = bare.eq_ignore_ascii_case("true") || bare.eq_ignore_ascii_case("false");
@@ -141,7 +142,7 @@ impl Reading {
         typing.misfits
     }
 
-    /// What the value of the expression can be.
+    /// Returns the type of the value of the expression.
     pub fn value(&self, known: &Known) -> Type {
         let mut typing = Typing {
             text: &self.text,
@@ -177,7 +178,7 @@ impl Typing<'_> {
         }
     }
 
-    /// What the expression can be. `wanted`: it makes the condition true rather than false.
+    /// Infers the type of the expression. `wanted`: the type makes the condition true rather than false.
     fn infer(&mut self, expr: &Expr, wanted: bool) -> Type {
         match &expr.kind {
             Kind::Nothing => Type::nothing(),
@@ -409,8 +410,8 @@ impl Typing<'_> {
     }
 }
 
-/// Whether the type says something that can be held against the text: it is known, and not only nothing, which stands
-/// for a key that is missing.
+/// Returns whether the type says something that can be held against the text: it is known, and not only nothing, which
+/// stands for a key that is missing.
 pub(crate) fn says(of: &Type) -> bool {
     of.shape().is_some_and(|shape| {
         let only_nothing = Shape {

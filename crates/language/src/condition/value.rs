@@ -273,7 +273,7 @@ impl From<Datum> for Dynamic {
 }
 
 impl Text {
-    /// Its characters.
+    /// Returns the characters of the text.
     pub(super) fn as_str(&self) -> &str {
         match self {
             Self::Own(text) => text,
@@ -344,7 +344,7 @@ impl Map {
         }
     }
 
-    /// Whether the key exists.
+    /// Returns whether the key exists.
     pub(super) fn has(&self, key: &str) -> bool {
         match self {
             Self::Own(entries) => entries.iter().any(|(name, _)| name.as_str() == key),

@@ -424,7 +424,7 @@ fn dependency(to: &str, condition: Option<&str>, feedback: bool) -> Value {
     Value::Object(entries)
 }
 
-/// What holds without the key, if the value is one that the key can have.
+/// Returns the value without the key, if the key can have this value.
 fn default_of(key: &str, value: &Value) -> Result<Value, String> {
     let (words, default) = match key {
         "feedback" if value.is_boolean() => return Ok(false.into()),

@@ -2,7 +2,7 @@
 
 use super::{Permission, Setting};
 
-/// What an agent with `acp` runs, and what it may do.
+/// The program of an agent with `acp`, and its permissions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Acp {
     /// The program.
@@ -125,7 +125,7 @@ impl AcpToolKind {
         ("other", Self::Other),
     ];
 
-    /// Its word.
+    /// Returns the word of the kind.
     pub fn word(self) -> &'static str {
         let found = Self::ALL.iter().find(|(_, kind)| *kind == self);
         found.map_or("other", |(word, _)| word)
@@ -136,13 +136,13 @@ impl Acp {
     /// The permission of a kind that has no entry.
     pub const DEFAULT_PERMISSION: Permission = Permission::Ask;
 
-    /// Whether tools of this kind may be used.
+    /// Returns whether tools of this kind may be used.
     pub fn permission(&self, kind: AcpToolKind) -> Permission {
         let found = self.permissions.iter().find(|(known, _)| *known == kind);
         found.map_or(Self::DEFAULT_PERMISSION, |(_, permission)| *permission)
     }
 
-    /// Whether it is the built-in program, which has no model.
+    /// Returns whether it is the built-in program, which has no model.
     pub fn is_simulated(&self) -> bool {
         matches!(self.program, AcpProgram::Known(known) if known.name == SIMULATED_ACP)
     }
@@ -154,7 +154,7 @@ impl AcpProgram {
         ACP_PROGRAMS.iter().find(|known| known.name == name).map(Self::Known)
     }
 
-    /// Its name or its command, for messages.
+    /// Returns the name or the command of the program, for messages.
     pub fn shown(&self) -> &str {
         match self {
             Self::Known(known) => known.name,

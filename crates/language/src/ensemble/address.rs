@@ -60,7 +60,7 @@ pub fn is_private(url: &str) -> bool {
     is_encrypted || Target::of(url).is_some_and(|target| target.scheme == "http" && target.is_loopback())
 }
 
-/// Is this the address of the service to which the key in that variable belongs?
+/// Returns whether this is the address of the service that the key in that variable belongs to.
 pub fn is_own_address(variable: &str, url: &str) -> bool {
     let Some(target) = Target::of(url).filter(|target| target.scheme == "https") else {
         return false;

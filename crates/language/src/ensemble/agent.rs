@@ -293,7 +293,7 @@ pub struct Retry {
 }
 
 impl Default for Retry {
-    /// One attempt. If more attempts are set: one second before the second, then doubled each time.
+    /// Returns one attempt. If more attempts are set: one second before the second, then doubled each time.
     fn default() -> Self {
         Self {
             max_attempts: NonZeroU32::MIN,
@@ -361,7 +361,7 @@ impl Dependency {
 }
 
 impl Ending {
-    /// Whether an execution with this result fulfils the dependency.
+    /// Returns whether an execution with this result fulfils the dependency.
     pub fn admits(self, success: bool) -> bool {
         match self {
             Self::Success => success,

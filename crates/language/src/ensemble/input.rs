@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use ensemble_schema::JsonSchema;
 use serde_json::Value;
 
-/// One input of a run.
+/// An input of a run.
 #[derive(Debug, Clone)]
 pub struct Input {
     /// The name: an identifier.
@@ -64,7 +64,7 @@ impl Input {
         }
     }
 
-    /// Why the value does not match the schema, one sentence for each error; empty: it matches.
+    /// Returns why the value does not match the schema, one sentence for each error; empty if it matches.
     pub fn errors(&self, value: &Value) -> Vec<String> {
         // The loader has checked the schema before.
         let compile = || JsonSchema::compile(&self.schema).ok();

@@ -106,7 +106,7 @@ pub enum Simulated {
     Script(String),
 }
 
-/// One prepared reply.
+/// A prepared reply.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reply {
     /// The text of the reply.

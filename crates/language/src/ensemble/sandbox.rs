@@ -1,6 +1,6 @@
 //! `sandbox`: what a child process may reach.
 
-/// What a child process may reach and use. The default reaches nothing but what every program needs to start.
+/// The files and system resources that a child process can use. The default is only what every program needs to start.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Sandbox {
     /// Paths that it may read, beside those that every program needs and the folder of the ensemble.

@@ -31,7 +31,7 @@ pub struct Tool {
     pub repeatable: Option<bool>,
 }
 
-/// How a tool is performed.
+/// The way in which a tool is performed.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ToolKind {
     /// A script, executed like that of a script agent; the arguments are its `parameters`.
@@ -66,7 +66,7 @@ pub enum ToolKind {
 /// `mcp: client`.
 pub const CLIENT_SERVER: &str = "client";
 
-/// How an MCP server is reached.
+/// The transport of an MCP server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum McpServer {
     /// A child process, over its standard streams.
@@ -127,7 +127,7 @@ pub enum Permission {
     Deny,
 }
 
-/// One item of an agent's `tools`.
+/// An item of an agent's `tools`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolUse {
     /// The tool.

@@ -117,12 +117,12 @@ pub fn meaning(document: &Document) -> String {
 }
 
 impl Changes {
-    /// Whether there are no relevant differences.
+    /// Returns whether there are no relevant differences.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether outputs of the agent with the old text are no longer valid with the new text.
+    /// Returns whether outputs of the agent with the old text are no longer valid with the new text.
     pub fn concern(&self, agent: &str) -> bool {
         let changed = self.changed.iter().map(|(name, _)| name);
         changed

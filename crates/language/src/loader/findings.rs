@@ -34,7 +34,7 @@ impl Findings {
         }
     }
 
-    /// Whether there are no errors.
+    /// Returns whether there are no errors.
     pub(super) fn sound(&self) -> bool {
         self.errors == 0
     }

@@ -211,10 +211,10 @@ impl LoadedCases {
 }
 
 impl Loaded {
-    /// Whether the text is meant to be an ensemble: it has the key `agents`, perhaps misspelt, at the top, with a list in
-    /// which an item has a `name`, or with a `name` beside it. A map under `agents`, and a list without any name, are of
-    /// other programs: `agents: {queue: …}` of a pipeline, for example. Of a text that is not YAML, it is enough that it
-    /// contains this key.
+    /// Returns whether the text is meant to be an ensemble: it has the key `agents`, perhaps misspelt, at the top, with
+    /// a list in which an item has a `name`, or with a `name` beside it. A map under `agents`, and a list without any
+    /// name, are of other programs: `agents: {queue: …}` of a pipeline, for example. Of a text that is not YAML, it is
+    /// enough that it contains this key.
     pub fn is_ensemble(&self) -> bool {
         match self.document.as_ref().map(|document| &document.root().content) {
             Some(Content::Mapping(entries)) => {
@@ -368,7 +368,7 @@ fn side_file<T: Default>(source: &Source, decode: impl FnOnce(&Document, &mut Fi
     value.ok_or_else(|| diagnostics(source, document.as_ref(), &findings))
 }
 
-/// Whether the text contains nothing but comments.
+/// Returns whether the text contains nothing but comments.
 fn is_blank(source: &Source) -> bool {
     let text = source.text().trim_start_matches('\u{feff}');
     let blank = |line: &str| line.is_empty() || line.starts_with('#') || line == "---";

@@ -299,7 +299,7 @@ fn duration(at: &Cursor<'_>, seconds: f64, findings: &mut Findings) -> Option<Du
     duration
 }
 
-/// One of several words.
+/// Decodes one of several words.
 pub(super) fn word<T: Copy>(at: &Cursor<'_>, words: &[(&str, T)], findings: &mut Findings) -> Option<T> {
     let names = || words.iter().map(|(word, _)| *word);
     let Some(text) = at.node.text() else {

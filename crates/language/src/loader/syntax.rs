@@ -204,7 +204,7 @@ fn tab(text: &str, at: usize) -> usize {
     at
 }
 
-/// One character at `at`; at the end of the text, the end of the last line that is not blank.
+/// Returns the position of one character at `at`; at the end of the text, the end of the last line that is not blank.
 fn place(text: &str, at: usize) -> At {
     let at = if at >= text.len() { text.trim_end().len() } else { at };
     let width = text[at..]

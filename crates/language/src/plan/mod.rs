@@ -81,7 +81,7 @@ pub struct Plan {
     result: Option<PlannedResult>,
 }
 
-/// What a run gives, compiled.
+/// The compiled result of a run.
 #[derive(Debug)]
 pub enum PlannedResult {
     /// The latest output of this agent.
@@ -180,7 +180,7 @@ impl Plan {
         }
     }
 
-    /// What a run gives; `None`: its final state.
+    /// Returns the result of a run. Returns `None` if the result is the final state.
     pub fn result(&self) -> Option<&PlannedResult> {
         self.result.as_ref()
     }
@@ -223,7 +223,7 @@ impl Plan {
         self.names.get(name).copied()
     }
 
-    /// Whether the key is the name or the state key of an agent.
+    /// Returns whether the key is the name or the state key of an agent.
     #[inline]
     pub fn is_reserved(&self, key: &str) -> bool {
         self.reserved.contains_key(key)
@@ -264,7 +264,7 @@ impl Plan {
         self.edges.len()
     }
 
-    /// Whether any condition, or the result, reads the history.
+    /// Returns whether any condition, or the result, reads the history.
     pub fn reads_history(&self) -> bool {
         let conditions = self.edges.iter().filter_map(|edge| edge.condition.as_ref());
         let result = match &self.result {
@@ -275,7 +275,7 @@ impl Plan {
             || result.iter().any(|(_, expression)| expression.reads_history())
     }
 
-    /// What the agent reads beside the outputs of its dependencies.
+    /// Returns what the agent reads in addition to the outputs of its dependencies.
     pub fn reading(&self, id: AgentId) -> Reading {
         self.readings.get_or_init(|| reading::of_agents(&self.ensemble))[id.index()]
     }
@@ -298,7 +298,7 @@ impl Plan {
         &self.parameters[id.index()]
     }
 
-    /// Whether the agent belongs to a tool only, so that it does not run by itself.
+    /// Returns whether the agent belongs to a tool only, so that it does not run by itself.
     ///
     /// This is the case if a tool names it, it has no dependencies, and no agent depends on it.
     #[inline]
@@ -306,7 +306,7 @@ impl Plan {
         self.only_tools[id.index()]
     }
 
-    /// Whether the agent runs in every turn in which its dependencies are fulfilled.
+    /// Returns whether the agent runs in every turn in which its dependencies are fulfilled.
     #[inline]
     pub fn every_turn(&self, id: AgentId) -> bool {
         self.agent(id).conversation.trigger == Trigger::EveryTurn

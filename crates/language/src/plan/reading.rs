@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::ensemble::{Agent, AgentKind, Ensemble, Llm, Memory, ModelChoice};
 use crate::template;
 
-/// What an execution reads beside the input, the outputs of its dependencies and its request.
+/// The values that an execution reads in addition to the input, the outputs of its dependencies and its request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Reading {
     /// The latest output of every other agent: an LLM agent whose prompt uses no variable.
@@ -18,7 +18,7 @@ pub struct Reading {
     pub history: usize,
 }
 
-/// What each agent reads, in declaration order.
+/// Returns what each agent reads, in declaration order.
 pub(super) fn of_agents(ensemble: &Ensemble) -> Vec<Reading> {
     ensemble.agents.iter().map(|agent| of_agent(ensemble, agent)).collect()
 }
@@ -62,7 +62,7 @@ fn of_agent(ensemble: &Ensemble, agent: &Agent) -> Reading {
     }
 }
 
-/// Whether a text in the value is a template that uses the history.
+/// Returns whether a text in the value is a template that uses the history.
 fn some_text_uses_history(value: &Value) -> bool {
     match value {
         Value::String(text) => template::uses_history(text),

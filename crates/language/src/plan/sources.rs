@@ -14,7 +14,7 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Whether the agent is one of them.
+    /// Returns whether the agent is one of them.
     pub fn contains(&self, agent: AgentId) -> bool {
         self.agents.contains(agent.index())
     }

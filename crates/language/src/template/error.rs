@@ -22,7 +22,7 @@ pub struct TemplateError {
     pub span: Option<Span>,
 }
 
-/// Whether `word` is the part of the agent's name that a template reads as an identifier.
+/// Returns whether `word` is the part of the agent's name that a template reads as an identifier.
 fn is_part_of(agent: &str, word: &str) -> bool {
     agent.contains(['-', '.']) && agent.split(['-', '.']).any(|part| part == word)
 }

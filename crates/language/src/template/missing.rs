@@ -8,7 +8,7 @@ use super::paths::Path;
 /// The most keys that a message lists.
 const MOST: usize = 8;
 
-/// What was missed while templates of an execution were rendered.
+/// The values that were missing while templates of an execution were rendered.
 #[derive(Debug, Clone, Default)]
 pub struct Missed(Arc<Mutex<Noted>>);
 

@@ -15,7 +15,7 @@ pub struct Path {
 }
 
 impl Path {
-    /// Whether the path begins with these keys of this agent's output.
+    /// Returns whether the path begins with these keys of this agent's output.
     pub(super) fn reads(&self, agent: &str, keys: &[std::sync::Arc<str>]) -> bool {
         let begins = self.keys.len() >= keys.len() && self.keys.iter().zip(keys).all(|(own, key)| **own == **key);
         self.name == agent && begins

@@ -45,7 +45,7 @@ const LIGHT_TAGS: [&str; 4] = ["if", "elif", "else", "endif"];
 /// Tags that read other templates, of which there are none.
 const OTHER_TEMPLATES: [&str; 4] = ["extends", "from", "import", "include"];
 
-/// What is known of a template.
+/// The facts that a scan of a template found.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
     /// At least the depth of the syntax tree.
@@ -259,8 +259,8 @@ struct Slices {
 }
 
 impl Slices {
-    /// Whether the token begins a step that is not written as a number. MiniJinja panics where a step is negative and the
-    /// list is empty.
+    /// Returns whether the token begins a step that is not written as a number. MiniJinja panics where a step is
+    /// negative and the list is empty.
     fn take(&mut self, token: &Token<'_>) -> bool {
         let is_step = std::mem::take(&mut self.is_step);
         match token {

@@ -49,7 +49,8 @@ pub fn misfits<'a>(text: &str, variables: &Variables<'a>) -> Vec<Misfit> {
     misfits
 }
 
-/// Whether a missing key is asked for rather than used, and whether the expression shall be true.
+/// The way in which a template uses a value: whether a missing key is asked for, and whether the expression must be
+/// true.
 #[derive(Clone, Copy)]
 struct Want {
     is_asked: bool,
@@ -166,7 +167,7 @@ impl<'t> Typing<'t, '_> {
         }
     }
 
-    /// What stands behind a question for the type is not held against it.
+    /// Ignores findings in an expression that follows a question for the type.
     fn guarded(&mut self, is_guarded: bool, visit: impl FnOnce(&mut Self)) {
         self.guards += usize::from(is_guarded);
         visit(self);
@@ -205,7 +206,7 @@ impl<'t> Typing<'t, '_> {
         found.map_or(place, |start| Span::new(start, start + word.len()))
     }
 
-    /// What a name stands for.
+    /// Returns the type of a name.
     fn variable(&self, name: &str) -> Type {
         self.known(name).cloned().unwrap_or_default()
     }
@@ -219,7 +220,7 @@ impl<'t> Typing<'t, '_> {
         }
     }
 
-    /// Whether the name stands for a value of the run.
+    /// Returns whether the name stands for a value of the run.
     fn is_of_run(&self, name: &str) -> bool {
         let is_local = self.scopes.iter().any(|names| names.contains_key(name));
         !is_local && !self.assigned.contains(name) && (self.variables)(name).is_some()
@@ -256,7 +257,7 @@ fn can(of: &Type, fits: impl Fn(&crate::condition::Shape) -> bool) -> bool {
     of.shape().is_none_or(fits)
 }
 
-/// What a loop over the value gives: items, keys or characters.
+/// Returns the type of the items of a loop over the value: items, keys or characters.
 fn iterated(of: &Type) -> Type {
     let Some(shape) = of.shape() else {
         return Type::any();

@@ -17,7 +17,7 @@ pub(super) fn root(scope: &Scope) -> Seen {
     Seen::from_object(Root(scope.clone()))
 }
 
-/// Whether the value is a value of the run, which is JSON.
+/// Returns whether the value is a value of the run, which is JSON.
 pub(super) fn is_of_run(value: &Seen) -> bool {
     value.downcast_object_ref::<View>().is_some()
         || value.downcast_object_ref::<ContextView>().is_some()
@@ -169,7 +169,7 @@ enum Ground {
     Request(Arc<Request>),
 }
 
-/// One step down.
+/// A step to a child.
 #[derive(Debug, Clone)]
 enum Step {
     Key(Arc<str>),

@@ -170,14 +170,14 @@ fn shown(node: &Node, key: Option<Span>) -> Span {
 }
 
 impl Scalar {
-    /// Whether it is written without quotes, on lines among others.
+    /// Returns whether it is written without quotes, on lines among others.
     pub(crate) fn is_plain(&self) -> bool {
         self.style == Style::Plain
     }
 }
 
 impl Node {
-    /// One step down, with the bytes of the key if there is one.
+    /// Returns the child at one step, with the bytes of the key if there is one.
     fn step(&self, step: &Step) -> Option<(&Node, Option<Span>)> {
         match (step, &self.content) {
             (Step::Key(key), Content::Mapping(entries)) => entries
@@ -208,7 +208,7 @@ impl Node {
         }
     }
 
-    /// What is written of a scalar, without quotes and escapes, whatever it means.
+    /// Returns the text of a scalar, without quotes and escapes, whatever it means.
     pub fn written(&self) -> Option<&Arc<str>> {
         match &self.content {
             Content::Scalar(scalar) => Some(&scalar.text),
@@ -216,7 +216,7 @@ impl Node {
         }
     }
 
-    /// Whether nothing is written: `key:`.
+    /// Returns whether nothing is written: `key:`.
     pub(crate) fn is_omitted(&self) -> bool {
         self.span.start == self.span.end && matches!(self.content, Content::Scalar(_))
     }

@@ -55,7 +55,7 @@ pub(super) fn actions(
     Some(actions)
 }
 
-/// Whether the client asks for this kind of action, or for one of which it is a part, or for any.
+/// Returns whether the client asks for this kind of action, or for one of which it is a part, or for any.
 fn wants(params: &CodeActionParams, kind: &str) -> bool {
     let holds = |asked: &str| {
         let rest = kind.strip_prefix(asked);

@@ -15,7 +15,7 @@ pub(super) const GRAPH: &str = "ensemble.graph";
 /// The kind of the action that applies all safe fixes.
 pub(super) const FIX_ALL: &str = "source.fixAll.ensemble";
 
-/// What the client can do.
+/// The capabilities of the client.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Client {
     /// The code units of columns.

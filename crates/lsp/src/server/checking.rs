@@ -19,7 +19,7 @@ use ensemble_ide::analysis::findings::Place;
 /// Hands texts to the thread.
 pub(super) struct Checking(Arc<Desk>);
 
-/// What waits to be checked.
+/// The texts that wait for their check.
 #[derive(Default)]
 struct Desk {
     waiting: Mutex<Waiting>,

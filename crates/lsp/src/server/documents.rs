@@ -25,7 +25,7 @@ pub(super) struct Document {
 pub(super) struct Newest(Arc<Mutex<HashMap<String, u64>>>);
 
 impl Newest {
-    /// Whether there is nothing newer than this text.
+    /// Returns whether there is nothing newer than this text.
     pub(super) fn is(&self, document: &Document) -> bool {
         self.lock().get(document.uri.as_str()) == Some(&document.change)
     }

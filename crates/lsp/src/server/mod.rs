@@ -30,7 +30,7 @@ use self::outgoing::Outgoing;
 use self::session::Session;
 use ensemble_ide::analysis::findings::Checks;
 
-/// What the server is handed in.
+/// The services that the server receives.
 #[derive(Debug, Clone)]
 pub struct Services {
     /// The project as the process sees it.
@@ -43,7 +43,7 @@ pub struct Services {
     pub graph: fn(&Ensemble, &str) -> Option<String>,
 }
 
-/// Why the server has ended.
+/// The reason why the server has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
     /// The client said `exit`.
@@ -57,7 +57,7 @@ pub enum End {
     Malformed(String),
 }
 
-/// What the main loop waits for.
+/// The event that the main loop waits for.
 pub(crate) enum Event {
     /// A message.
     Message(Message),

@@ -32,7 +32,7 @@ use super::outgoing::Sending;
 use super::{Services, actions, address, offered};
 use crate::text::Text;
 
-/// Why a request has no result.
+/// The reason why a request has no result.
 pub(super) struct Refusal(pub(super) ErrorCode, pub(super) String);
 
 type Answer = Result<Value, Refusal>;
@@ -40,7 +40,7 @@ type Answer = Result<Value, Refusal>;
 /// The open texts, by their addresses.
 type Documents = HashMap<String, Arc<Document>>;
 
-/// What is remembered between requests.
+/// The data that is remembered between requests.
 pub(super) struct Asked<'s> {
     services: &'s Services,
     outgoing: &'s Sending,
@@ -85,7 +85,7 @@ impl<'s> Asked<'s> {
         }
     }
 
-    /// What is known of a text; `None` if it is not open, or not one of ours.
+    /// Returns the view of a text. Returns `None` if the text is not open, or not an ensemble.
     fn view<'a>(&'a mut self, document: &'a Document, documents: &Documents) -> Option<View<'a>> {
         let kind = Kind::of(&document.path, &self.services.project);
         let text = document.text.text();
@@ -101,7 +101,7 @@ impl<'s> Asked<'s> {
         (kind != Kind::Ensemble || view.is_ensemble()).then_some(view)
     }
 
-    /// What is around a file.
+    /// Returns the check context of a file.
     fn place(&mut self, path: &Path) -> &Place<'s> {
         let services = self.services;
         let folder = path.parent().unwrap_or(path).to_owned();
@@ -351,7 +351,7 @@ fn tests_in_editor(ensemble: &Path, documents: &Documents) -> Vec<(PathBuf, Stri
     tests
 }
 
-/// Whether the file is open, so that its text may be another than that on disk.
+/// Returns whether the file is open, so that its text may be another than that on disk.
 fn is_open(path: &Path, documents: &Documents) -> bool {
     documents.values().any(|document| document.path == path)
 }

@@ -266,7 +266,7 @@ fn root_of(params: &InitializeParams) -> Option<PathBuf> {
 /// Folders whose files change often and lead to no other findings.
 const APART: [&str; 4] = ["/.ensemble/runs/", "/.git/", "/node_modules/", "/target/"];
 
-/// Whether the findings of an ensemble can depend on a file.
+/// Returns whether the findings of an ensemble can depend on a file.
 fn matters(uri: &Uri) -> bool {
     !APART.iter().any(|folder| uri.as_str().contains(folder))
 }

@@ -16,7 +16,7 @@ const LARGEST: u64 = 256 << 20;
 /// The form of the files; a program reads its own.
 const VERSION: u32 = 1;
 
-/// One reply.
+/// A reply.
 #[derive(Debug)]
 pub(super) struct Entry {
     /// The digest of the request.
@@ -29,7 +29,7 @@ pub(super) struct Entry {
     pub(super) reply: ModelReply,
 }
 
-/// Why there is no entry.
+/// The reason why there is no entry.
 #[derive(Debug)]
 pub(super) enum Problem {
     /// There is no file.
@@ -155,7 +155,7 @@ impl Entry {
     }
 }
 
-/// How a file is created that only the user may read: it holds what was said.
+/// Returns the options that create a file that only the user can read.
 fn private_file() -> std::fs::OpenOptions {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true);
@@ -224,7 +224,7 @@ fn public(url: &str) -> String {
     }
 }
 
-/// Where two requests differ.
+/// Lists where two requests differ.
 pub(super) fn differences(one: &Value, other: &Value) -> Vec<String> {
     let mut places = Vec::new();
     compare(one, other, "", &mut places);

@@ -23,7 +23,7 @@ pub(super) struct Call {
     pub(super) signatures: Vec<String>,
 }
 
-/// One piece of a call; what the server does not say is empty.
+/// A piece of a call; what the server does not send is empty.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct CallPiece<'a> {
     pub(super) index: Option<u64>,

@@ -30,7 +30,7 @@ pub(super) trait Dialect: Sync {
     /// The body of a request. Without `schema`, the reply may have any form.
     fn body(&self, request: &ModelRequest, schema: Option<&Value>) -> Value;
 
-    /// How the events of a reply are separated.
+    /// Returns how the events of a reply are separated.
     fn framing(&self) -> Framing {
         Framing::Events
     }
@@ -38,7 +38,7 @@ pub(super) trait Dialect: Sync {
     /// Adds one event to the reply, or a complete reply that is not streamed.
     fn take(&self, event: &Value, reply: &mut Assembly<'_>) -> Result<(), ReplyError>;
 
-    /// Is this text, which is not JSON, the end of a stream?
+    /// Returns whether this text, which is not JSON, ends a stream.
     fn is_end(&self, _event: &str) -> bool {
         false
     }

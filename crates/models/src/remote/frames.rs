@@ -5,7 +5,7 @@ use super::reply_error::ReplyError;
 /// The maximum size of one event, and of the text of a reply, in bytes: 10 MiB.
 pub(super) const MAX_EVENT_BYTES: usize = 10 << 20;
 
-/// How events are separated.
+/// The separation of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Framing {
     /// `data:` lines that end with an empty line: server-sent events.

@@ -77,7 +77,7 @@ fn dialect_of(dialect: ensemble::Dialect) -> &'static dyn Dialect {
     }
 }
 
-/// One provider, for one profile.
+/// A provider, for one profile.
 #[derive(Debug)]
 pub struct Remote {
     provider: &'static ensemble::Provider,
@@ -321,7 +321,7 @@ fn secret(value: &str) -> reqwest::header::HeaderValue {
     header
 }
 
-/// How long a server may send nothing.
+/// Returns how long a server may send nothing.
 fn silence(profile: &Profile) -> Duration {
     SILENCE.max(profile.timeout.unwrap_or_default())
 }
@@ -381,7 +381,7 @@ fn content_type(response: &Response) -> Option<String> {
     Some(kind.trim().to_ascii_lowercase())
 }
 
-/// How the events of the response are separated; `None` if the response cannot be a reply.
+/// Returns how the events of the response are separated. Returns `None` if the response cannot be a reply.
 fn framing(response: &Response, usual: Framing) -> Option<Framing> {
     match content_type(response).as_deref() {
         Some("text/event-stream") => Some(Framing::Events),

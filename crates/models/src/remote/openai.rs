@@ -99,7 +99,7 @@ impl Dialect for OpenAi {
     }
 }
 
-/// What a content filter says of itself; Azure names what it found.
+/// Describes a content filter; Azure names what it found.
 fn filtered(choice: &Value) -> String {
     let results = choice["content_filter_results"].as_object().into_iter().flatten();
     let found = results.filter(|(_, result)| result["filtered"].as_bool() == Some(true));

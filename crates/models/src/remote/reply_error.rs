@@ -1,6 +1,6 @@
 //! The errors of a reply that has begun.
 
-/// Why a reply that has begun cannot be used.
+/// An error in a reply that has begun.
 #[derive(Debug, PartialEq)]
 pub(super) enum ReplyError {
     /// The reply exceeds a size limit.

@@ -22,7 +22,7 @@ fn line(why: &str) -> String {
     format!("{SAYS}{why}\n")
 }
 
-/// What a helper has said at the end of stderr.
+/// Returns the message of a helper at the end of stderr.
 pub(super) fn told(stderr: &str) -> Option<&str> {
     stderr.trim_end().lines().next_back()?.strip_prefix(SAYS)
 }

@@ -87,7 +87,7 @@ pub(super) fn version() -> u8 {
     versions.last().map_or(0, |(number, _)| number)
 }
 
-/// Is the path among those that every program may read?
+/// Returns whether every program may read the path.
 pub(super) fn is_for_every_program(path: &Path) -> bool {
     let real = |known: &&str| {
         Path::new(known)

@@ -35,7 +35,7 @@ const EXHAUSTED: [&str; 6] = [
 /// The number of last lines of stderr that are read.
 const LINES: usize = 20;
 
-/// What the rules lack.
+/// The requirement that the rules do not meet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lacking {
     Read,
@@ -118,7 +118,7 @@ impl Sandbox {
         Some((path, lacking))
     }
 
-    /// What to write in the ensemble.
+    /// Returns the line to write in the ensemble.
     fn line_for(&self, path: &Path, lacking: Lacking) -> String {
         let word = |path: &Path| {
             let shown = match path.strip_prefix(&self.ensemble_folder) {
@@ -182,7 +182,7 @@ fn resolved(path: &Path) -> PathBuf {
     plain
 }
 
-/// What may be a path in the line: what stands in quotes, and words, from the end.
+/// Returns what can be a path in the line: quoted texts, and words, from the end.
 fn paths_in(line: &str) -> impl Iterator<Item = &str> {
     let quoted = ['\'', '"', '`', '\u{2018}'].into_iter().flat_map(move |quote| {
         let close = if quote == '\u{2018}' { '\u{2019}' } else { quote };

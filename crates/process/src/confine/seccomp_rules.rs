@@ -143,7 +143,7 @@ pub(super) fn apply(network: &Network) -> Result<(), String> {
     Ok(())
 }
 
-/// One filter for each answer to a call.
+/// Builds one filter for each answer to a call.
 fn programs(network: &Network) -> Result<Vec<BpfProgram>, seccompiler::BackendError> {
     let always = |calls: &[libc::c_long]| -> Rules { calls.iter().map(|call| (*call, Vec::new())).collect() };
     let mut refused = always(REFUSED);
@@ -188,7 +188,7 @@ fn terminal_input() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
     TERMINAL_INPUT.iter().map(is).collect()
 }
 
-/// Which sockets are refused. Pairs of sockets reach nobody else.
+/// Builds the rules for refused sockets. Pairs of sockets are refused nothing else.
 fn sockets(network: &Network) -> Result<Rules, seccompiler::BackendError> {
     let plain = |number: libc::c_int| u64::from(number.unsigned_abs());
     let pairs = vec![rule(&[arg(0, SeccompCmpOp::Ne, plain(libc::AF_UNIX))?])?];

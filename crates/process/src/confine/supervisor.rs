@@ -113,7 +113,7 @@ mod linux {
         ended
     }
 
-    /// What all processes below this one use.
+    /// The resources that all processes below this one use.
     #[derive(Default)]
     struct Used {
         processes: u64,

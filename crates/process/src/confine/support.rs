@@ -4,7 +4,7 @@ use ensemble_core::conversation::EnforcedSandbox;
 
 use super::{Network, Rules};
 
-/// What this system has.
+/// The sandbox features of this system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Support {
     /// The version of Landlock, at most the latest that is used; 0: none.
@@ -14,7 +14,7 @@ pub(super) struct Support {
 }
 
 impl Support {
-    /// What this system has.
+    /// Detects the sandbox features of this system.
     #[cfg(target_os = "linux")]
     pub(super) fn of_system() -> Self {
         static SUPPORT: std::sync::OnceLock<Support> = std::sync::OnceLock::new();
@@ -50,7 +50,7 @@ impl Support {
     }
 }
 
-/// What is enforced of the rules, for the record of an execution.
+/// Returns the enforced part of the rules, for the record of an execution.
 pub(crate) fn enforced(rules: &Rules) -> EnforcedSandbox {
     let support = Support::of_system();
     EnforcedSandbox {
@@ -71,7 +71,7 @@ pub(crate) fn enforced(rules: &Rules) -> EnforcedSandbox {
     }
 }
 
-/// What of the rules this system cannot enforce.
+/// Returns the rules that this system cannot enforce.
 pub fn missing(rules: &Rules) -> Vec<&'static str> {
     if !cfg!(target_os = "linux") {
         return vec!["anything: a sandbox needs Linux"];

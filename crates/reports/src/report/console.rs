@@ -26,7 +26,7 @@ pub(super) use streaming::{call_line, is_long, result_line};
 #[derive(Clone)]
 pub struct ConsoleWriter(Arc<Mutex<ConsoleState>>);
 
-/// What is shown while a run is in progress.
+/// The output options while a run is in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ConsoleOptions {
     /// A spinner turns on standard error.
@@ -180,12 +180,12 @@ impl ConsoleWriter {
         state.show_activity();
     }
 
-    /// Whether there is a spinner.
+    /// Returns whether there is a spinner.
     pub(super) fn has_progress(&self) -> bool {
         self.lock().options.progress
     }
 
-    /// How long lines on standard output and on standard error may be.
+    /// Returns the maximum length of lines on standard output and on standard error.
     pub(super) fn widths(&self) -> (LineWidth, LineWidth) {
         let options = self.lock().options;
         (options.out_width, options.err_width)

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::format::count;
 use ensemble_core::conversation::ExecutionFinished;
 
-/// One line, if this execution left out any messages.
+/// Renders one line, if this execution left out any messages.
 pub(super) fn line(finished: &ExecutionFinished) -> Option<String> {
     let mut iterations = finished.exchange.iter().rev();
     iterations

@@ -125,8 +125,7 @@ impl OnLine {
     }
 }
 
-/// One excerpt with all places if they are close together; otherwise one excerpt for each place. Places in other texts
-/// are shown separately.
+/// Returns one excerpt with all positions if they are close together; otherwise one excerpt for each position.
 fn excerpts(diagnostic: &Diagnostic) -> Vec<Excerpt<'_>> {
     let source = &diagnostic.source;
     let (here, elsewhere): (Vec<&Related>, Vec<&Related>) = diagnostic
@@ -177,7 +176,8 @@ fn excerpts_of<'a>(
     }]
 }
 
-/// One line. Of a long line, only the part near the mark is shown; blanks keep the columns correct.
+/// Builds the excerpt of one line. Of a long line, only the part near the mark is shown; blanks keep the columns
+/// correct.
 fn alone<'a>(source: &'a Source, place: &OnLine, label: Option<&'a str>) -> Excerpt<'a> {
     let text: &str = source.text();
     let line = &text[place.whole.clone()];

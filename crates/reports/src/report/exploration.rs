@@ -18,7 +18,7 @@ const LONGEST_PATH: usize = 14;
 /// The number of turns of a longer path that are shown at its beginning and at its end.
 const PATH_ENDS: usize = 6;
 
-/// One result for users.
+/// Renders a result for users.
 fn human(ensemble: &str, found: &Exploration) -> String {
     let mut text = format!("{ensemble}: {}\n\n", coverage(&found.coverage));
     let is_complete = found.coverage.is_complete();
@@ -83,7 +83,7 @@ fn coverage(coverage: &Coverage) -> String {
     format!("stopped after {states}: {examined} ({limit} examines more){cut}")
 }
 
-/// What is said of an agent if not all conversations were examined: what was seen, and what is proven without them.
+/// Describes an agent if not all conversations were explored: what was observed, and what is proven without the others.
 fn seen(one: &AgentSummary) -> String {
     let left_out = one.left_out.as_deref();
     if one.bound == 0 {
@@ -101,7 +101,7 @@ fn seen(one: &AgentSummary) -> String {
     format!("{seen}{limit}{}", without.unwrap_or_default())
 }
 
-/// What is said of an agent if all conversations were examined.
+/// Describes an agent if all conversations were explored.
 fn summary(one: &AgentSummary) -> String {
     let left_out = one.left_out.as_deref();
     if one.most == 0 {
@@ -223,7 +223,7 @@ pub struct Explored {
 }
 
 impl Explored {
-    /// What was found of the ensemble in this file.
+    /// Returns the results of the exploration of the ensemble in this file.
     pub fn of(plan: &Plan, file: &Path, found: Exploration) -> Self {
         Self {
             name: plan.ensemble().name.to_string(),
@@ -243,7 +243,7 @@ pub fn all_human(ensemble: &Explored, inner: &[Explored]) -> String {
     text
 }
 
-/// One JSON document; the ensembles that are named are under `inner`.
+/// Renders one JSON document; the ensembles that are named are under `inner`.
 pub fn all_json(ensemble: &Explored, inner: &[Explored]) -> String {
     let mut whole = document(&ensemble.name, &ensemble.found);
     let of_inner = |one: &Explored| {

@@ -38,7 +38,7 @@ pub trait Form: Sync {
     fn between(&self) -> &'static str {
         ""
     }
-    /// Whether the report begins with totals. Then the texts of all files must be kept until the end.
+    /// Returns whether the report begins with totals. Then the texts of all files must be kept until the end.
     fn is_held(&self) -> bool {
         false
     }

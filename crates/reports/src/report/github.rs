@@ -9,7 +9,7 @@ use super::form::{CheckedFile, Form};
 use super::place::relative;
 use ensemble_language::diagnostic::{Diagnostic, Severity};
 
-/// One command for each finding: `::error file=…,line=…,…,title=E021::message`.
+/// A report with one command for each finding: `::error file=…,line=…,…,title=E021::message`.
 #[derive(Debug)]
 pub struct Github<'f> {
     /// The folder to which file names are relative.

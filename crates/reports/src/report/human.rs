@@ -281,7 +281,7 @@ impl Human {
         self.verbosity == Verbosity::Verbose
     }
 
-    /// Whether a part of the execution is not shown.
+    /// Returns whether a part of the execution is not shown.
     fn cuts(&self, finished: &ExecutionFinished) -> bool {
         if self.is_whole() {
             return false;
@@ -395,7 +395,7 @@ impl Drop for Human {
     }
 }
 
-/// What is printed instead of all outputs: the declared result of a run that is over, or the last outputs.
+/// Returns the outputs to print: the declared result of a run that has ended, or the last outputs.
 fn quiet_outputs(ended: &RunEnded, last: Vec<Arc<Value>>, state: &ConversationState) -> Vec<Arc<Value>> {
     match state.run_value() {
         None => last,

@@ -8,7 +8,7 @@ use super::place::relative;
 use super::xml::escaped;
 use ensemble_language::diagnostic::{Diagnostic, Severity};
 
-/// One suite; a file fails if one of its findings makes the command fail.
+/// A report with one suite; a file fails if one of its findings makes the command fail.
 pub struct Junit<'f> {
     /// Whether a finding makes its file fail.
     pub fails: &'f (dyn Fn(&Diagnostic) -> bool + Sync),

@@ -77,7 +77,7 @@ impl<'p> Parts<'p> {
         format!("{}: {}", count(self.all as u64, "part"), words.join(", "))
     }
 
-    /// One line for each part of a short list; of a long one only its failures. With `whole` all of them.
+    /// Renders one line for each part of a short list; of a long list only the failures. With `whole` all parts.
     pub(super) fn lines(&self, whole: bool) -> Shortened {
         let mut shown = Shortened::default();
         let is_short = whole || self.last.len() <= LISTED;

@@ -34,7 +34,7 @@ pub(super) fn is_long(output: &Value) -> bool {
     others.any(|(_, value)| full(value).chars().nth(MOST).is_some())
 }
 
-/// One value, shortened by default. A string is in quotes if it could be read as something else.
+/// Renders one value, shortened by default. A string is in quotes if it could be read as another value.
 pub(super) fn value_text(value: &Value, whole: bool) -> String {
     match whole {
         true => full(value),
@@ -58,8 +58,8 @@ fn full(value: &Value) -> String {
     }
 }
 
-/// Whether the string without quotes could be read as a number, as `true`, `null`, a list or an object, as nothing, or
-/// as a string without its surrounding blanks. This is never the case for several lines.
+/// Returns whether the string without quotes could be read as a number, as `true`, `null`, a list or an object, as
+/// nothing, or as a string without its surrounding blanks. This is never the case for several lines.
 fn needs_quotes(text: &str) -> bool {
     let line = text.trim_end_matches(['\n', '\r']);
     if line.contains('\n') {

@@ -291,7 +291,7 @@ fn hang_behind(word: &str) -> usize {
     if word.starts_with('\u{1b}') { HANG } else { 0 }
 }
 
-/// Whether a row may end between the word and this character although there is no blank. This is allowed beside
+/// Returns whether a row may end between the word and this character although there is no blank. This is allowed beside
 /// characters of two columns, such as Chinese and Japanese, but not before closing punctuation, and not inside a
 /// sequence of characters that are shown as one.
 fn may_part(word: &str, next: char) -> bool {

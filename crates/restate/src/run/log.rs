@@ -67,7 +67,7 @@ impl<'a> Log<'a> {
         self.now
     }
 
-    /// It is at least this late.
+    /// Advances the time to at least this instant.
     pub(super) fn advance(&mut self, at: DateTime<Utc>) {
         self.now = self.now.max(at);
     }

@@ -110,7 +110,7 @@ impl Drive<'_> {
         })
     }
 
-    /// What comes first. Nothing: the wait is over, or the engine cancelled it.
+    /// Returns the next instant. Returns `None` if the wait has ended, or the engine cancelled it.
     async fn next_of(&mut self, waits: &mut DurableFuturesUnordered<Resumed<'_>>) -> Option<DateTime<Utc>> {
         loop {
             match waits.next().await {

@@ -52,7 +52,7 @@ enum Checker {
     Node,
 }
 
-/// What a parser says of a script.
+/// The result of a parser for a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Outcome {
     Fine,
@@ -83,7 +83,7 @@ pub struct Checkers {
 }
 
 impl Checkers {
-    /// Why some scripts were not checked, each reason once.
+    /// Returns why some scripts were not checked, each reason once.
     pub fn unchecked(&self) -> Vec<String> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut absent: BTreeMap<Checker, usize> = BTreeMap::new();
@@ -173,7 +173,7 @@ impl Checker {
         }
     }
 
-    /// What the message of a failed parser says.
+    /// Parses the message of a failed parser.
     fn error(self, path: &Path, said: &str) -> Outcome {
         let error = match self {
             Self::Python => of_python(said),
@@ -225,7 +225,7 @@ fn of_node(path: &Path, said: &str) -> Option<Outcome> {
     })
 }
 
-/// Whether the program succeeded, and what it wrote on standard error.
+/// Returns whether the program succeeded, and what it wrote on standard error.
 fn said(mut command: Command, input: &[u8], limit: Duration) -> Result<(bool, String), Why> {
     let failed = |error: std::io::Error| Why::Failed(error.to_string());
     for variable in REMOVED {

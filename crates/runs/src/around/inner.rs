@@ -47,7 +47,7 @@ pub struct Inner {
     below: Vec<Rc<Self>>,
 }
 
-/// What is at the place that is named.
+/// The content of a named path.
 enum Named {
     Known(Rc<Inner>),
     /// One of the files that contain it.
@@ -55,7 +55,7 @@ enum Named {
 }
 
 impl Nesting {
-    /// That of the ensemble in this file, which this one contains.
+    /// Returns the nesting of the ensemble in this file, which this one contains.
     pub(super) fn inside(&self, file: &Path) -> Self {
         Self {
             outer: self.outer.iter().cloned().chain([file.to_owned()]).collect(),
@@ -65,7 +65,7 @@ impl Nesting {
         }
     }
 
-    /// Whether the ensemble in this file is inside itself, or too deep.
+    /// Returns whether the ensemble in this file is inside itself, or too deep.
     pub(super) fn is_too_deep(&self, file: &Path) -> bool {
         self.outer.len() >= DEEPEST || self.outer.iter().any(|outer| outer == file)
     }

@@ -7,7 +7,8 @@ use ensemble_language::loader;
 use super::{Folder, MOST};
 
 impl Folder<'_> {
-    /// What an agent puts out that is this ensemble; `None` where its file cannot be read, or it declares no `result`.
+    /// Returns the type of the output of an agent that is this ensemble. Returns `None` if its file cannot be read, or
+    /// it declares no `result`.
     pub(super) fn result_of(&self, named: &str) -> Option<Type> {
         let places = &self.places;
         let found = self

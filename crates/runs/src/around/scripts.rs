@@ -13,11 +13,11 @@ use super::MOST;
 /// Largest script that is examined, in bytes.
 const LARGEST: usize = 256 << 10;
 
-/// What is known of the scripts of all folders.
+/// The facts about the scripts of all folders.
 #[derive(Debug, Default)]
 pub struct Scripts(Mutex<HashMap<PathBuf, Arc<OnceLock<Known>>>>);
 
-/// What is known of one script.
+/// The facts about one script.
 #[derive(Debug)]
 pub(super) struct Known {
     /// Its text, or why it cannot be read.
@@ -27,7 +27,7 @@ pub(super) struct Known {
 }
 
 impl Scripts {
-    /// What is known of the script in this file, which `name` calls in messages.
+    /// Returns the facts about the script in this file, which `name` calls in messages.
     pub(super) fn known(&self, path: &Path, name: impl FnOnce() -> String) -> Arc<OnceLock<Known>> {
         let cell = {
             let mut scripts = self.0.lock().unwrap_or_else(PoisonError::into_inner);

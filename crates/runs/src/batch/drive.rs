@@ -20,7 +20,7 @@ use crate::ready::Ready;
 use crate::recorded::RecordedRun;
 use crate::runs::{HeldRun, WhichRun};
 
-/// How a batch is worked on.
+/// The options of a batch.
 #[derive(Clone)]
 pub struct Driving {
     /// The largest number of runs at once.
@@ -33,7 +33,7 @@ pub struct Driving {
     pub engine: Option<Arc<dyn Engine>>,
 }
 
-/// Why the work has ended.
+/// The reason why the work has ended.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Stop {
     /// All rows have ended.
@@ -80,7 +80,7 @@ pub trait Engine: Send + Sync {
     ) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, RunError>>;
 }
 
-/// What a run is given beside its input, for an engine.
+/// The arguments of a run apart from its input, for an engine.
 #[derive(Debug, Clone)]
 pub struct GivenToRun {
     /// The answers of input agents.
@@ -91,7 +91,7 @@ pub struct GivenToRun {
     pub denied_tools: Vec<String>,
 }
 
-/// What is to be done for a row.
+/// The work for a row.
 enum Work {
     /// The run has ended already.
     Nothing(Box<Entry>),
@@ -328,7 +328,7 @@ fn is_to_do(planned: &Planned, retry: &[CompletionReason]) -> bool {
     ended.is_none_or(|entry| retry.contains(&entry.outcome))
 }
 
-/// What all rows have cost, as far as it is known.
+/// Returns the cost of all rows, as far as it is known.
 fn cost(rows: &[Planned]) -> f64 {
     let entries = rows.iter().filter_map(|planned| planned.entry.as_ref());
     entries.filter_map(Entry::cost).sum()

@@ -5,7 +5,7 @@ use ensemble_core::store::RunId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What has come of a row: a line of the index.
+/// The result of a row: a line of the index.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     /// The id of the row.
@@ -26,7 +26,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// What has come of the row whose run has this state; `None` if the run has not ended.
+    /// Returns the result of the row whose run has this state. Returns `None` if the run has not ended.
     pub(crate) fn of(id: &RunId, run: &RunId, state: &ConversationState) -> Option<Self> {
         let ended = state.ended()?;
         let document = RunResult(state);
@@ -41,7 +41,7 @@ impl Entry {
         })
     }
 
-    /// What the models have cost, in the unit of the prices; `None` if a price is missing.
+    /// Returns the cost of the models, in the unit of the prices. Returns `None` if a price is missing.
     pub fn cost(&self) -> Option<f64> {
         self.usage.get("cost")?.as_f64()
     }

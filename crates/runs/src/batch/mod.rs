@@ -56,7 +56,7 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// Is the row with this number, from 1, in this part?
+    /// Returns whether the row with this number, from 1, is in this part.
     fn contains(self, number: usize) -> bool {
         (number - 1) % self.of == self.part - 1
     }
@@ -80,7 +80,7 @@ impl fmt::Display for Shard {
     }
 }
 
-/// Why a batch cannot be worked on.
+/// An error that prevents working on a batch.
 #[derive(Debug, thiserror::Error)]
 pub enum BatchError {
     /// Another process works on it.
@@ -150,7 +150,7 @@ impl Batch {
         &self.prepared
     }
 
-    /// What has come of the rows, in their order; `None` for those that have not ended.
+    /// Iterates over the results of the rows, in their order; `None` for those that have not ended.
     pub fn lines(&self) -> impl Iterator<Item = Line<'_>> {
         self.rows.iter().map(|planned| Line {
             number: planned.number,
@@ -169,7 +169,7 @@ impl Batch {
         all.filter(|(_, count)| *count > 0).collect()
     }
 
-    /// What the rows that have ended have cost; `None` where no cost is known.
+    /// Returns the cost of the rows that have ended. Returns `None` if no cost is known.
     pub fn cost(&self) -> Option<f64> {
         let entries = self.rows.iter().filter_map(|planned| planned.entry.as_ref());
         entries
@@ -193,7 +193,7 @@ impl Batch {
     }
 }
 
-/// What decides all runs of a batch beside the text of the ensemble.
+/// The facts that decide all runs of a batch in addition to the text of the ensemble.
 #[derive(Debug, Clone, Default)]
 pub struct Decides<'a> {
     /// The overrides of models.

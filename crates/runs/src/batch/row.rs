@@ -43,7 +43,7 @@ impl fmt::Display for WrongRow {
     }
 }
 
-/// What the columns of a table mean.
+/// The meaning of the columns of a table.
 #[derive(Debug, Clone, Default)]
 pub struct Columns {
     /// The name of an input by the column that holds it.

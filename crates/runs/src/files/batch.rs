@@ -63,7 +63,7 @@ impl BatchFiles {
         })
     }
 
-    /// Where the runs of the rows are kept.
+    /// Returns the store of the runs of the rows.
     pub fn runs(&self) -> &FileStore {
         &self.runs
     }

@@ -27,7 +27,7 @@ pub(super) struct Blobs {
 }
 
 impl Blobs {
-    /// Those beside the journal in this folder.
+    /// Returns the large fields beside the journal in this folder.
     pub(super) fn in_folder(place: Place) -> Self {
         Self {
             place,

@@ -2,7 +2,7 @@
 //!
 //! Builds for tests only: elsewhere nothing is recorded, and nothing asks whether it is wanted.
 
-/// One effect.
+/// An effect on the disk.
 #[cfg_attr(
     not(debug_assertions),
     expect(dead_code, reason = "only tests look at what is noted")

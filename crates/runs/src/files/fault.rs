@@ -66,7 +66,7 @@ impl FromStr for Fault {
     }
 }
 
-/// Whether the process has a fault, now or at a later append.
+/// Returns whether the process has a fault, now or at a later append.
 pub(super) fn are_injected() -> bool {
     ARMED.get().is_some()
 }

@@ -19,7 +19,7 @@ use super::sink::{Identity, Sink};
 /// The folder below which no link is followed.
 const BOUNDARY: &str = ".ensemble";
 
-/// Where a folder is.
+/// The position of a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
     /// Links are followed up to here.
@@ -251,12 +251,12 @@ impl Folder {
         Ok(names)
     }
 
-    /// Is there a regular file of that name?
+    /// Returns whether there is a regular file of that name.
     pub(super) fn has_file(&self, name: &str) -> bool {
         self.kind(name.as_ref()) == Some(FileType::RegularFile)
     }
 
-    /// What the entry is; of a link, that it is one.
+    /// Returns the kind of the entry; links are not followed.
     pub(super) fn kind(&self, name: &OsStr) -> Option<FileType> {
         let about = statat(&self.file, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         Some(FileType::from_raw_mode(about.st_mode))

@@ -109,7 +109,7 @@ pub(super) fn driver(run: &Place) -> Option<u32> {
     (is_alive(pid) && has_open(pid, &lock) != Some(false)).then_some(pid)
 }
 
-/// What a lock says of who holds it.
+/// Renders the holder of a lock.
 pub(super) fn owner(lock: impl Read) -> String {
     const LONGEST: u64 = 64;
     let mut text = Vec::new();

@@ -24,7 +24,7 @@ pub(super) struct Lock {
 
 impl Lease for Lock {}
 
-/// What came of trying to lock a file.
+/// The result of trying to lock a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tried {
     Locked,

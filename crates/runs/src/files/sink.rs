@@ -51,7 +51,7 @@ impl Sink {
     }
 }
 
-/// What tells a file or a folder from all others.
+/// The identity of a file or a folder.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Identity(Stat);
 
@@ -66,7 +66,8 @@ impl Identity {
         Ok(Self(fstat(file)?))
     }
 
-    /// What is at that path, itself if it is a link; `None`: nothing, or nobody may look.
+    /// Returns the identity of the path, without following links. Returns `None` if there is nothing, or it cannot be
+    /// read.
     pub(super) fn at(path: &Path) -> Option<Self> {
         statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok().map(Self)
     }

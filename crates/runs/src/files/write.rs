@@ -99,7 +99,7 @@ impl JournalWriter {
         self.watched.push(file);
     }
 
-    /// Is everything where it was? What is written to a file that is there no more is lost.
+    /// Checks that all files are where they were. What is written to a deleted file is lost.
     fn check(&mut self) -> Result<(), CommitError> {
         self.checked = Instant::now();
         let checked = self.watched.iter().try_for_each(Watched::check);

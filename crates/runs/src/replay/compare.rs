@@ -19,7 +19,7 @@ pub(crate) trait RecordedDecisions: Send {
     fn next_decision(&mut self) -> BoxFuture<'_, Result<RecordedDecision, ReadError>>;
 }
 
-/// What was decided.
+/// A recorded decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RecordedDecision {
     /// A turn began.

@@ -45,7 +45,7 @@ pub enum RunRecord {
     Result(PathBuf),
 }
 
-/// How a record is decided again.
+/// The options of a replay.
 #[derive(Default)]
 pub struct ReplayOptions {
     /// Decide by this ensemble instead of the recorded one: a file or a name.
@@ -72,7 +72,7 @@ pub struct ReplayResult {
     pub state: ConversationState,
 }
 
-/// How a replay ended.
+/// The end of a replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReplayOutcome {
     /// Every decision was the same.
@@ -87,7 +87,7 @@ pub enum ReplayOutcome {
 }
 
 impl ReplayResult {
-    /// Why agents that ran in the record do not run now.
+    /// Returns the reasons why agents that ran in the record do not run now.
     pub fn why_not(&self) -> Vec<(String, Reason)> {
         let ReplayOutcome::Diverged(divergence) = &self.outcome else {
             return Vec::new();
@@ -267,7 +267,7 @@ struct Deciding<'a> {
 }
 
 impl Deciding<'_> {
-    /// How it ended, and how many decisions were the same.
+    /// Decides the record again; returns the end, and how many decisions were the same.
     async fn again(
         self,
         state: &mut ConversationState,

@@ -23,7 +23,7 @@ use crate::inputs::Given;
 /// Is told how far a long record was read: the position of the log.
 pub type Progress = dyn Fn(u64) + Send + Sync;
 
-/// What a record says, whatever its form.
+/// The contents of a record, whatever its form.
 pub(crate) struct Recordings {
     /// With what the run was started.
     pub(crate) started: RunStarted,
@@ -33,7 +33,7 @@ pub(crate) struct Recordings {
 }
 
 impl Recordings {
-    /// What the log says. With `for_models` also what models and agents said to each other.
+    /// Reads the log. With `for_models` also the messages between models and agents.
     pub(crate) async fn of_log(
         mut reader: Box<dyn RunReader>,
         for_models: bool,
@@ -87,7 +87,7 @@ impl Recordings {
         Ok(())
     }
 
-    /// What was said after the end that has been reached.
+    /// Returns the message that was added after the end that has been reached.
     pub(crate) fn message(&mut self) -> Option<MessageAdded> {
         self.turns.take_message()
     }

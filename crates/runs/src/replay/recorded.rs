@@ -7,7 +7,7 @@ use ensemble_core::conversation::{Canceller, Interruption};
 use ensemble_core::request::PendingRequest;
 use ensemble_core::runner::{AttemptOutcome, AttemptResult, BoxFuture, Execution, Runner};
 
-/// What a record says of one execution.
+/// The recorded result of one execution.
 #[derive(Debug, Clone)]
 pub(crate) enum Recorded {
     /// It ended so.
@@ -16,7 +16,7 @@ pub(crate) enum Recorded {
     Asked(Vec<PendingRequest>),
 }
 
-/// What a record says of the executions of one turn.
+/// The recorded executions of one turn.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RecordedTurn {
     /// What each came to.
@@ -38,7 +38,7 @@ impl Recording {
         *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = turn;
     }
 
-    /// What the agent came to in this turn; a recording gives it once.
+    /// Takes the result of the agent in this turn; a recording returns it once.
     fn take(&self, agent: &str) -> AttemptOutcome {
         let mut turn = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match turn.executions.remove(agent) {

@@ -266,7 +266,7 @@ fn parse_reason(text: &str) -> Option<CompletionReason> {
 }
 
 impl Entry {
-    /// When it ended, if it says so as we do.
+    /// Returns when the execution ended, if the entry has a timestamp of this program.
     fn timestamp(&self) -> Option<DateTime<Utc>> {
         self.timestamp.as_str()?.parse().ok()
     }

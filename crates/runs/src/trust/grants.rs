@@ -13,7 +13,7 @@ use ensemble_language::ensemble::{
 use ensemble_models::Override;
 use ensemble_process::is_small;
 
-/// What a profile sends. The provider's own key at the provider's own address is not among it.
+/// Returns the variables that a profile sends. The provider's own key at the provider's own address is not among them.
 pub(crate) fn of_profile(name: &str, profile: &Profile) -> Vec<String> {
     let Some(provider) = Provider::named(&profile.provider) else {
         return Vec::new();
@@ -37,7 +37,7 @@ pub(crate) fn of_profile(name: &str, profile: &Profile) -> Vec<String> {
     lines
 }
 
-/// What an ensemble whose project is there sends, with these overrides of models, and gives to the programs that it starts.
+/// Returns the variables that an ensemble sends with these overrides of models, and those that its programs receive.
 pub(crate) fn of_ensemble(ensemble: &Ensemble, overrides: &[Override], root: &Path) -> Vec<String> {
     let of_profile = |(name, profile): &(Arc<str>, Profile)| {
         of_profile(name, &Override::all_applied(overrides, name, profile.clone()))

@@ -19,7 +19,7 @@ pub use store::Trusted;
 
 use crate::owner::{Stranger, stranger};
 
-/// What of a project's files was left alone.
+/// The content of a project's files that is ignored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LeftAlone {
     /// Parts of a configuration that is not trusted, a line for each.
@@ -35,7 +35,7 @@ pub enum LeftAlone {
 
 type Listener = dyn Fn(&LeftAlone) + Send + Sync;
 
-/// Which files of a project may use keys and values of the environment. The default trusts none.
+/// The files of a project that may use keys and values of the environment. By default none.
 #[derive(Clone, Default)]
 pub struct Trust {
     is_everything: bool,
@@ -85,7 +85,7 @@ impl Trust {
         }
     }
 
-    /// Is every file trusted?
+    /// Returns whether every file is trusted.
     pub fn is_everything(&self) -> bool {
         self.is_everything
     }
@@ -132,7 +132,8 @@ impl Trust {
         }
     }
 
-    /// Is the file or folder there, and does it belong to somebody else? It is then told of, and must not be used.
+    /// Returns whether the file or folder exists and belongs to another user. It is then reported, and must not be
+    /// used.
     pub(crate) fn is_strange(&self, path: &Path) -> bool {
         match self.stranger(path) {
             Some(stranger) => {

@@ -32,7 +32,7 @@ struct Content {
     trusted: Vec<Trusted>,
 }
 
-/// Where decisions are kept.
+/// The store of decisions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Store {
     file: PathBuf,

@@ -14,7 +14,7 @@ const LARGEST: usize = 64 << 10;
 /// As much of the collector's words is told.
 const TOLD: usize = 200;
 
-/// What an answer means.
+/// The meaning of an answer.
 pub(super) enum Answer {
     /// The spans were taken, but for some.
     Taken { rejected: u64, problem: Option<String> },

@@ -18,7 +18,7 @@ use crate::span::{Attributes, Parent, event, failed, span};
 /// Where inside an execution: the part, and the calls around it.
 type Key = (Option<Arc<str>>, Vec<Arc<str>>);
 
-/// How an execution ends that has no end of its own.
+/// The end of an execution that has no end of its own.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Ending {
     /// With this error.

@@ -13,7 +13,7 @@ use super::execution::{Ending, OpenExecution};
 use crate::content;
 use crate::span::{Attributes, Parent, event, failed, link, span};
 
-/// What a segment begins with.
+/// The first record of a segment.
 #[derive(Debug)]
 pub(super) enum Opened {
     /// The run.
@@ -128,7 +128,7 @@ impl Segment {
         self.finish(open, error, detail, more, fold, ended);
     }
 
-    /// It has no end: its process was killed, or its journal failed, or it goes on.
+    /// Ends a segment that has no end: its process was killed, its journal failed, or it continues.
     pub(super) fn cut(self, fold: &mut Fold, ended: &mut Vec<Span>) {
         let more = Attributes::default().flag("ensemble.unfinished", true);
         self.finish(Ending::Cut("unfinished"), Some("unfinished"), None, more, fold, ended);
@@ -222,7 +222,7 @@ fn at(turn: u32, agent: &Arc<str>, execution: u32) -> Within {
     }
 }
 
-/// What the segment goes on from: the beginning of its run, or the run that it was forked from.
+/// Returns the links to the origin of the segment: the beginning of its run, or the run that it was forked from.
 fn links(started: &RunStarted, seq: u64) -> Vec<Link> {
     let (to, run, why) = match &started.forked_from {
         _ if seq > 0 => {

@@ -53,7 +53,7 @@ fn tests(project: &Project, files: &[(String, PathBuf)]) -> HashMap<PathBuf, Vec
     tests
 }
 
-/// What a form shows.
+/// Renders a form.
 fn described(ensemble: &Ensemble) -> Value {
     let inputs = ensemble
         .inputs

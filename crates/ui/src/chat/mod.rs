@@ -30,7 +30,7 @@ pub(crate) fn models(app: &App) -> Value {
     json!({"object": "list", "data": models})
 }
 
-/// One ensemble as a model.
+/// Renders one ensemble as a model.
 pub(crate) fn one_model(app: &App, name: &str) -> Result<Value, Failure> {
     file_of(app, name).map(|_| model(name))
 }

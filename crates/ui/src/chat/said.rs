@@ -6,7 +6,7 @@ use ensemble_language::data::Usage;
 
 use crate::reply::Failure;
 
-/// What comes back.
+/// The reply to a message.
 pub(super) enum Said {
     /// The next part of the reply.
     Piece(String),

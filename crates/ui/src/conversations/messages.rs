@@ -28,7 +28,7 @@ impl Messages {
         &self.0
     }
 
-    /// Is the last message one of the user?
+    /// Returns whether the last message is one of the user.
     pub(crate) fn end_with_user(&self) -> bool {
         self.0.last().is_some_and(|message| message.is_users)
     }
@@ -38,7 +38,7 @@ impl Messages {
         self.0.last().map_or("", |message| &message.text)
     }
 
-    /// What a new run has as its input: the only message, or all of them.
+    /// Returns the input of a new run: the only message, or all of them.
     pub(crate) fn as_input(&self) -> String {
         as_input(&self.0)
     }

@@ -60,7 +60,7 @@ impl ShownRequest {
     }
 }
 
-/// Which run the messages of a conversation belong to.
+/// The runs by the messages of their conversations.
 #[derive(Default)]
 pub(crate) struct Conversations {
     /// What was replied last in each run, by the ensemble and a digest of all messages.

@@ -15,7 +15,7 @@ use super::BY_PAGE;
 use super::messages::Message;
 use super::reply::{is_reply, permits, reply_of};
 
-/// What was said in a run.
+/// The messages of a run.
 #[derive(Debug, Default)]
 pub(super) struct Transcript {
     legs: Vec<Leg>,
@@ -41,7 +41,7 @@ pub(super) struct Leg {
     pub(super) used: Usage,
 }
 
-/// How a leg has ended.
+/// The end of a segment.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// It has not, or its process was stopped.
@@ -52,7 +52,7 @@ pub(super) enum End {
     Failed,
 }
 
-/// What was answered to a question, or decided about a call.
+/// The answer to a question, or the decision about a call.
 #[derive(Debug)]
 enum Given {
     Answer {
@@ -65,7 +65,7 @@ enum Given {
     },
 }
 
-/// Where the messages of a chat program stand in a run.
+/// The position of the messages of a chat program in a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Place {
     /// The run has replied to all messages but the last one, which is new.
@@ -111,7 +111,7 @@ impl Transcript {
         self.legs.iter().filter(|leg| leg.end != End::Failed)
     }
 
-    /// Where these messages stand. The first `input` of them are the input of the run.
+    /// Returns the position of these messages. The first `input` of them are the input of the run.
     pub(super) fn place(&self, messages: &[Message], input: usize) -> Option<Place> {
         let mut rest = messages.get(input..)?;
         let mut legs = self.heard().peekable();
@@ -200,7 +200,7 @@ impl Leg {
 }
 
 impl Given {
-    /// Is it what this message says?
+    /// Returns whether this message is that answer.
     fn is(&self, message: &str) -> bool {
         let text = message.trim();
         match self {
@@ -237,7 +237,7 @@ impl Given {
     }
 }
 
-/// What an event tells of tokens and cost.
+/// Returns the tokens and the cost in an event.
 pub(crate) fn used(event: &Event) -> Option<Usage> {
     match event {
         Event::ExecutionFinished(finished) => finished.usage,
@@ -262,7 +262,8 @@ fn answer(finished: &ExecutionFinished, plan: &Plan) -> Option<Given> {
     }
 }
 
-/// How the leg has ended. One that was stopped, but not by a person on the page, goes on when it is resumed.
+/// Returns how the segment has ended. A segment that was stopped, but not by a person on the page, continues when it is
+/// resumed.
 fn end(ended: &RunEnded, state: &ConversationState) -> End {
     let by_page = Interruption::Cancelled {
         by: Canceller::Client(BY_PAGE.into()),

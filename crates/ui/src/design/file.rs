@@ -41,7 +41,7 @@ pub(super) fn state(disk: &str) -> Value {
     json!({"text": ends::shown(disk), "digest": digest(disk)})
 }
 
-/// What tells texts apart.
+/// Returns a digest of texts.
 pub(super) fn digest(text: &str) -> String {
     let digest = sha2::Sha256::digest(text.as_bytes());
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -79,7 +79,7 @@ pub(super) fn open(app: &App, file: &str) -> Result<Open, Failure> {
     }
 }
 
-/// Is a file with this path and this text edited here?
+/// Returns whether a file with this path and this text is edited on the page.
 pub(super) fn is_edited(path: &Path, text: &Source) -> bool {
     is_test_file(&path.to_string_lossy()) || load(text).is_ensemble()
 }

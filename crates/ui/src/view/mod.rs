@@ -19,7 +19,7 @@ use ensemble_history::RunHistory;
 use ensemble_history::story::{Story, StoryEvent};
 use ensemble_language::plan::Plan;
 
-/// Who drives a run.
+/// The process that drives a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Driven {
     /// This process.
@@ -45,7 +45,7 @@ pub(crate) struct View {
     fired: HashMap<(u32, Arc<str>), Vec<usize>>,
 }
 
-/// Where the content of a row is.
+/// The position of the content of a row.
 #[derive(Debug, Clone, Copy)]
 enum Row {
     /// An event of the story; for a turn its head.

@@ -118,7 +118,7 @@ impl Calls {
         true
     }
 
-    /// Somebody has decided about the call.
+    /// Adds the answer of an operator about the call.
     pub(super) fn decide(&mut self, id: &str) {
         if let Some(known) = self.find_mut(id) {
             known.is_decided = true;
@@ -172,7 +172,7 @@ impl Calls {
     }
 }
 
-/// What the call came to: its text, and what it changed.
+/// Returns the result of the call: its text, and its changes.
 fn result(news: &ToolNews) -> Value {
     let mut result = JsonMap::new();
     let text = news.texts.join("\n");

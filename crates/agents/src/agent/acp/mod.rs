@@ -33,7 +33,7 @@ use ensemble_core::thread::LiveOutput;
 use ensemble_language::ensemble::{Acp, Agent, Llm};
 use ensemble_process::{Environment, Invocation, Watchdog};
 
-/// How the program of an external agent is started, and what it may do.
+/// The command of an external agent, and its permissions.
 pub struct External {
     /// What the ensemble says.
     pub acp: Arc<Acp>,
@@ -63,7 +63,7 @@ pub struct ProgramServer {
     pub kind: ProgramServerKind,
 }
 
-/// How a program reaches a server.
+/// The transport by which a program reaches a server.
 pub enum ProgramServerKind {
     /// A child process of the program.
     Command {

@@ -36,7 +36,7 @@ pub(super) struct Live {
     pub(super) abilities: Abilities,
 }
 
-/// How the session was come by.
+/// The way in which the session was created: new, loaded or resumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Session {
     /// It remembers what was said.

@@ -9,7 +9,7 @@ use super::{ProgramServer, ProgramServerKind};
 use ensemble_core::thread::StopReason;
 use ensemble_language::ensemble::AcpToolKind;
 
-/// What a program tells while it works.
+/// An update that a program sends while it works.
 #[derive(Debug, PartialEq)]
 pub(super) enum Update {
     Text(String),
@@ -22,7 +22,7 @@ pub(super) enum Update {
     Other,
 }
 
-/// What is new of a tool call.
+/// The changes of a tool call.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct ToolNews {
     pub(super) id: String,
@@ -36,7 +36,7 @@ pub(super) struct ToolNews {
     pub(super) phase: Option<Phase>,
 }
 
-/// How far a tool call is.
+/// The progress of a tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     Pending,
@@ -53,7 +53,7 @@ pub(super) struct FileDiff {
     pub(super) new: String,
 }
 
-/// What a program asks for.
+/// A request of a program.
 #[derive(Debug, PartialEq)]
 pub(super) enum Request {
     /// May this tool be used? With the ids of the answers.
@@ -95,7 +95,7 @@ impl Answers {
     }
 }
 
-/// What a program can do.
+/// The capabilities of a program.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Abilities {
     pub(super) loads: bool,
@@ -126,7 +126,7 @@ pub(super) fn initialize() -> Value {
     )
 }
 
-/// What the program answered to `initialize`.
+/// Parses the answer of a program to `initialize`.
 pub(super) fn abilities(answer: Value) -> Result<Abilities, String> {
     let answer: acp::InitializeResponse = serde_json::from_value(answer).map_err(|_| NOT_THE_PROTOCOL.to_owned())?;
     if answer.protocol_version != agent_client_protocol_schema::ProtocolVersion::V1 {
@@ -219,7 +219,8 @@ pub(super) fn read_answer(content: String) -> Value {
     json!(acp::ReadTextFileResponse::new(content))
 }
 
-/// What a notification of this session tells; `None`: of another session, or not understood.
+/// Parses a notification of this session. Returns `None` if the notification belongs to another session or is not
+/// known.
 pub(super) fn update(params: Value, session: &str) -> Option<Update> {
     let told: acp::SessionNotification = serde_json::from_value(params).ok()?;
     if &*told.session_id.0 != session {
@@ -243,7 +244,7 @@ pub(super) fn update(params: Value, session: &str) -> Option<Update> {
     })
 }
 
-/// What a program asks for; `None`: something that is not offered here.
+/// Parses a request of a program. Returns `None` if the program does not offer the method.
 pub(super) fn request(method: &str, params: Value) -> Result<Option<Request>, String> {
     let wrong = |_| "the parameters are not what the protocol says".to_owned();
     Ok(Some(match method {
@@ -270,7 +271,8 @@ pub(super) fn request(method: &str, params: Value) -> Result<Option<Request>, St
     }))
 }
 
-/// What is allowed is allowed once: the run remembers decisions, and not the program.
+/// Returns the answers that are offered. Permissions are for one call: the run remembers decisions, the program does
+/// not.
 fn answers(options: &[acp::PermissionOption]) -> Answers {
     let first = |kinds: [acp::PermissionOptionKind; 2]| {
         let mut found = kinds

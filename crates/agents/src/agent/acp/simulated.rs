@@ -47,7 +47,7 @@ struct Simulated<W> {
     session: String,
 }
 
-/// How a request of ours ended.
+/// The result of a request that this program sent.
 enum Answered {
     Result(Value),
     Error(String),

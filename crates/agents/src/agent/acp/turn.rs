@@ -89,7 +89,7 @@ struct Decided {
     permitted: Permitted,
 }
 
-/// What is done when a permission is there.
+/// The action that follows a permission.
 enum Then {
     Answer(String, Answers),
     Perform(String, Request),
@@ -483,7 +483,7 @@ impl<'a> Turn<'a> {
     }
 }
 
-/// Why a prompt has no answer.
+/// An error that leaves a prompt without a reply.
 enum Broken {
     /// The program ended, or does not keep to the protocol.
     Lost(String),

@@ -131,7 +131,7 @@ impl fmt::Debug for Functions {
     }
 }
 
-/// Why the function cannot be a tool.
+/// Returns why the function cannot be a tool.
 fn objection(spec: &ToolSpec, others: &[ToolSpec]) -> Option<String> {
     let name = &spec.name;
     let is_sound = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';

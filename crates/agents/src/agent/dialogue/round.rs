@@ -83,7 +83,7 @@ pub struct RoundOutcome {
     pub end: Option<Result<(String, StopReason), Cause>>,
 }
 
-/// What is in the records of the execution, so that its end need not contain it.
+/// The parts of an execution that its records contain, so that its end does not repeat them.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Recorded {
     /// The number of iterations, from the first.

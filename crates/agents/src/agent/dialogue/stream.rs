@@ -13,7 +13,7 @@ use ensemble_core::thread::{
     ExecutionRef, LiveOutput, LiveUpdate, Message, Role, StopReason, Thread, ToolCall, UNKNOWN_FATE,
 };
 
-/// One item of a [`DialogueStream`].
+/// An item of a [`DialogueStream`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Piece {
     /// The next piece of the text of the model.
@@ -189,7 +189,7 @@ impl<'a> DialogueStream<'a> {
         continued(self.earlier, exchange.into_iterations(), usage).closed(UNKNOWN_FATE)
     }
 
-    /// Why the model stopped; `None` while the round is running or if it failed.
+    /// Returns why the model stopped. Returns `None` while the round is running, and if it failed.
     pub fn stop_reason(&self) -> Option<StopReason> {
         match self.conversed.as_ref()?.end.as_ref()? {
             Ok((_, reason)) => Some(*reason),

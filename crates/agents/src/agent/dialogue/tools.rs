@@ -51,7 +51,7 @@ pub trait Tools: Send + Sync {
     /// end of the call. Dropping the future stops the tool.
     fn call(&self, call: ToolCall) -> BoxFuture<'_, ToolCall>;
 
-    /// Whether the call may be made once more, although it was under way when an earlier attempt was cut short.
+    /// Returns whether the call may be made once more, although it was under way when an earlier attempt was cut short.
     fn may_repeat(&self, _: &ToolCall) -> bool {
         false
     }
@@ -144,7 +144,7 @@ impl Calling<'_> {
     }
 }
 
-/// Why the call cannot be made, as an error for the model.
+/// Returns why the call cannot be made, as an error for the model.
 async fn objection(specs: &[ToolSpec], call: &ToolCall) -> Option<String> {
     let Some(spec) = specs.iter().find(|spec| spec.name == call.name) else {
         let names: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();

@@ -49,7 +49,7 @@ pub struct WindowOutput {
     pub warnings: Vec<String>,
 }
 
-/// Why the messages could not be selected.
+/// An error that prevents selecting the messages.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct WindowError {
     /// The error message.

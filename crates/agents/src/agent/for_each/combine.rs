@@ -86,7 +86,7 @@ impl Combiner {
         }
     }
 
-    /// How many parts at the beginning of the list can still change the result; those behind them cannot.
+    /// Returns how many parts at the beginning of the list can still change the result; those behind them cannot.
     pub(super) fn matter(&self, table: &[Judged]) -> usize {
         match self {
             Self::List | Self::Best(_) => table.len(),
@@ -173,12 +173,12 @@ fn votes(table: &[Judged]) -> Vec<(&Value, usize)> {
     votes
 }
 
-/// How many parts must have the answer.
+/// Returns how many parts must have the answer.
 fn needed(table: &[Judged], quorum: Option<usize>) -> usize {
     quorum.unwrap_or(table.len() / 2 + 1)
 }
 
-/// Whether the open parts can change neither the answer nor `agreed`.
+/// Returns whether the open parts can change neither the answer nor `agreed`.
 fn is_decided(table: &[Judged], quorum: Option<usize>) -> bool {
     let open = table.iter().filter(|judged| **judged == Judged::Open).count();
     let votes = votes(table);

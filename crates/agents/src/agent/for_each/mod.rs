@@ -82,7 +82,7 @@ impl Runner for ForEachRunner {
     }
 }
 
-/// What a part came to.
+/// The result of a part.
 #[derive(Debug, Clone, PartialEq)]
 enum PartResult {
     Open,
@@ -298,14 +298,14 @@ impl<'a> Performing<'a> {
         }
     }
 
-    /// What a part that is stopped has used was used.
+    /// Adds the usage of a stopped part to the ledger.
     fn book(&self, notes: &Notes) {
         if let Some(usage) = notes.take_usage() {
             self.execution.notes.add_usage(usage);
         }
     }
 
-    /// How many parts must succeed.
+    /// Returns how many parts must succeed.
     fn needed(&self) -> usize {
         match self.runner.on_error {
             PartFailure::Fail => self.list.len(),
@@ -313,12 +313,12 @@ impl<'a> Performing<'a> {
         }
     }
 
-    /// Whether too few parts can still succeed.
+    /// Returns whether too few parts can still succeed.
     fn has_failed(&self) -> bool {
         self.list.len() - self.failed < self.needed()
     }
 
-    /// Whether no part needs to run any more.
+    /// Returns whether no part needs to run any more.
     fn is_over(&self) -> bool {
         self.has_failed() || self.open == 0
     }

@@ -16,7 +16,7 @@ use ensemble_language::data::{Failure, Remaining, Usage, digest};
 /// The key of an output that asks for executions of other agents.
 const AGENT_REQUESTS: &str = "agent_requests";
 
-/// What became of a part that was performed.
+/// The outcome of a part that was performed.
 pub(super) enum PartObserved {
     /// It ended, and has used this.
     Ended(Result<Arc<Value>, Failure>, Usage),

@@ -106,7 +106,7 @@ impl Answers {
     }
 }
 
-/// Whether an answer that was given for this text is for the address.
+/// Returns whether an answer that was given for this text is for the address.
 fn is_for(given: &str, address: &RequestAddress) -> bool {
     address.is_named(given) || address.to_string() == given
 }

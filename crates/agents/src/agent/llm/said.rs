@@ -28,13 +28,13 @@ pub(super) enum Due {
     Judgement(String, StopReason),
 }
 
-/// Why the model stopped, as the metadata of the iteration says.
+/// Returns why the model stopped, as the metadata of the iteration states.
 fn stop_reason(iteration: &Iteration) -> StopReason {
     iteration.stop_reason().unwrap_or(StopReason::EndTurn)
 }
 
 impl Said {
-    /// What is recorded of the execution.
+    /// Returns the recorded messages of the execution.
     pub(super) fn before(records: &ExecutionRecords) -> Self {
         let iterations = records
             .before()
@@ -87,7 +87,7 @@ impl Said {
         }
     }
 
-    /// How many replies did not match the schema.
+    /// Returns how many replies did not match the schema.
     pub(super) fn rejected(&self) -> u32 {
         let rejected = self.iterations.iter().filter(|one| one.metadata.contains_key(REJECTED));
         u32::try_from(rejected.count()).unwrap_or(u32::MAX)

@@ -50,7 +50,7 @@ pub struct CalledToolRunner {
     gates: Gates,
 }
 
-/// What such an agent needs from the run.
+/// The services of the run that such an agent needs.
 pub struct CalledToolOptions {
     /// The server.
     pub server: Arc<Server>,
@@ -60,7 +60,7 @@ pub struct CalledToolOptions {
     pub live_output: Arc<dyn LiveOutput>,
 }
 
-/// Why there is no output.
+/// The reason why there is no output.
 enum Stopped {
     Failed(Failure),
     Waits(Box<PendingRequest>),

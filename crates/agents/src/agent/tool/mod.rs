@@ -143,7 +143,7 @@ impl Toolset {
 }
 
 impl ToolRunner {
-    /// Whether a call that was cut short goes on where it was, if it is made again.
+    /// Returns whether a call that was cut short goes on where it was, if it is made again.
     fn goes_on(&self) -> bool {
         match self {
             Self::Script(_) => false,

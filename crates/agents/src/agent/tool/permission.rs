@@ -18,7 +18,7 @@ use ensemble_language::ensemble::Permission;
 /// The name that stands for every tool.
 const EVERY: &str = "*";
 
-/// Whether a tool may be called.
+/// The decision about a call of a tool.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::agent) enum Permitted {
     /// It may be called.
@@ -130,7 +130,7 @@ impl ToolPermissions {
         self.allowed.contains(&address).then_some(PermissionDecision::Once)
     }
 
-    /// What has been decided about the call, or about all calls of the tool, in this run.
+    /// Returns the decision about the call, or about all calls of the tool, in this run.
     fn decided_before(&self, tool: &str, call: &ToolCall, execution: &Execution) -> Option<Permitted> {
         if self.always.borrow().contains(tool) {
             return Some(Permitted::Yes);

@@ -7,7 +7,7 @@ use serde_json::Value;
 /// The number of characters of a result that are always sent.
 const LEAST: usize = 400;
 
-/// What has been shortened.
+/// The parts of a text that were shortened.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Shortened {
     /// The name of the tool for each shortened result.

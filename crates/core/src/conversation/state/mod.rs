@@ -205,7 +205,7 @@ impl ConversationState {
         &self.messages
     }
 
-    /// What the run was given by name.
+    /// Returns the inputs of the run by name.
     pub fn inputs(&self) -> &Arc<Context> {
         &self.inputs
     }
@@ -346,7 +346,7 @@ impl ConversationState {
         self.capped.first().copied()
     }
 
-    /// Whether the agent has reached its `max_turns`.
+    /// Returns whether the agent has reached its `max_turns`.
     pub fn is_exhausted(&self, plan: &Plan, id: AgentId) -> bool {
         self.agent(id).executions >= plan.agent(id).conversation.max_turns.get()
     }
@@ -440,7 +440,7 @@ impl ConversationState {
 }
 
 impl AgentState {
-    /// Whether the agent has executed since the last user message.
+    /// Returns whether the agent has executed since the last user message.
     pub fn has_executed(&self) -> bool {
         self.executions > 0
     }
@@ -465,12 +465,12 @@ impl AgentState {
         self.last_failure
     }
 
-    /// Whether the latest execution failed.
+    /// Returns whether the latest execution failed.
     pub fn latest_failed(&self) -> bool {
         self.latest_failed
     }
 
-    /// Whether there is a failure that no agent has handled.
+    /// Returns whether there is a failure that no agent has handled.
     pub fn is_unhandled(&self) -> bool {
         self.unhandled
     }
@@ -480,7 +480,7 @@ impl AgentState {
         self.failure.as_ref()?.1.get("error")?.as_str()
     }
 
-    /// Its latest output.
+    /// Returns the latest output of the agent.
     pub fn output(&self) -> Option<&Arc<Value>> {
         self.output.as_ref().map(|(_, output)| output)
     }

@@ -18,7 +18,7 @@ pub struct OpenTurn {
     pub slots: Vec<Slot>,
 }
 
-/// One execution of an open turn.
+/// An execution of an open turn.
 #[derive(Debug, Clone)]
 pub struct Slot {
     /// The agent.
@@ -44,7 +44,7 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// What the execution has used until now, with what is recorded of an attempt that has not ended.
+    /// Returns the usage of the execution until now, with the records of an attempt that has not ended.
     pub fn used(&self) -> Option<Usage> {
         Usage::sum(self.usage, self.exchanges.usage())
     }

@@ -65,7 +65,7 @@ fn convert(text: &str, names: &Names, place: Place<'_>) -> Result<Converted, Ref
     }
 }
 
-/// Whether a text is a path of names, as `source` of a `for_each` is.
+/// Returns whether a text is a path of names, as `source` of a `for_each` is.
 fn is_path(text: &str) -> bool {
     !text.is_empty() && text.contains('.') && text.split('.').all(is_word)
 }

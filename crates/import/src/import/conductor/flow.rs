@@ -10,7 +10,7 @@ use super::names::{Names, Reads, Step, quoted};
 use super::{EXIT_CODE, expression, jinja};
 use ensemble_language::loader::document::Node;
 
-/// What a step is.
+/// The kind of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Model,
@@ -27,7 +27,7 @@ pub(super) enum Kind {
     Asked,
 }
 
-/// One step of a workflow.
+/// A step of a workflow.
 pub(super) struct Stage<'a> {
     pub(super) old: String,
     pub(super) new: String,
@@ -118,7 +118,7 @@ impl<'a> Flow<'a> {
         self.reached.contains(&at)
     }
 
-    /// Whether the step can run again after itself.
+    /// Returns whether the step can run again after itself.
     pub(super) fn repeats(&self, at: usize) -> bool {
         self.circles.contains(&at)
     }
@@ -138,7 +138,7 @@ impl<'a> Flow<'a> {
         next
     }
 
-    /// What runs first when a route leads to a step.
+    /// Returns the steps that run first when a route leads to a step.
     fn begin(&self, at: usize) -> Vec<usize> {
         let members = &self.stages[at].members;
         if members.is_empty() { vec![at] } else { members.clone() }
@@ -375,7 +375,7 @@ pub(super) fn choice(option: &Node) -> String {
     found.map(text_of).unwrap_or_default()
 }
 
-/// Whether a group goes on if a part of it has failed.
+/// Returns whether a group goes on if a part of it has failed.
 pub(super) fn collects(node: &Node) -> bool {
     node.get("failure_mode")
         .is_some_and(|node| text_of(node) == "continue_on_error")
@@ -500,7 +500,7 @@ fn reads(stage: &Stage<'_>, all: &[Stage<'_>]) -> Reads {
     }
 }
 
-/// How many options of a gate ask for this field.
+/// Returns how many options of a gate ask for this field.
 fn asking(gate: &Node, field: Option<&str>) -> usize {
     let options = gate.get("options").and_then(Node::items).unwrap_or_default();
     let fields = options.iter().map(|option| option.get("prompt_for").map(text_of));

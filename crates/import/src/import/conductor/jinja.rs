@@ -171,7 +171,7 @@ fn before<'p, 'a>(pieces: &'p [Piece<'a>], at: usize, back: usize) -> Option<&'p
     at.checked_sub(back).map(|at| &pieces[at].0)
 }
 
-/// Whether a word is the name of a value, and not a keyword, a key, a test, a filter or a tag.
+/// Returns whether a word is the name of a value, and not a keyword, a key, a test, a filter or a tag.
 fn is_name(pieces: &[Piece<'_>], at: usize, word: &str) -> bool {
     if WORDS.contains(&word) {
         return false;

@@ -30,7 +30,7 @@ const ITERATIONS: u64 = 10;
 /// The time limit of a workflow without one; Conductor has none.
 const DAY: u64 = 86_400;
 
-/// Whether this is certainly a workflow of Conductor.
+/// Returns whether this is certainly a workflow of Conductor.
 pub(super) fn is_workflow(document: &Document) -> bool {
     let workflow = document.root().get("workflow");
     workflow.is_some_and(|workflow| workflow.get("entry_point").is_some())
@@ -268,7 +268,7 @@ impl<'a> Task<'a> {
     }
 }
 
-/// Whether a key is set to true; `false` for a missing one.
+/// Returns whether a key is set to true; `false` for a missing one.
 fn set(node: &Node, key: &str) -> bool {
     node.get(key).is_some_and(is_true)
 }

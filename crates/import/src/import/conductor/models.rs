@@ -12,7 +12,7 @@ use ensemble_language::source::Span;
 /// The profile of agents that name no model.
 const DEFAULT: &str = "default";
 
-/// What the agents of a workflow share.
+/// The model settings that the agents of a workflow share.
 pub(super) struct Models<'a> {
     runtime: Option<&'a Node>,
     pricing: Option<&'a Node>,
@@ -63,7 +63,7 @@ impl<'a> Models<'a> {
         }
     }
 
-    /// How many requests an agent may make while it calls tools.
+    /// Returns how many requests an agent can make while it calls tools.
     pub(super) fn iterations(&self) -> Option<Value> {
         self.setting("max_agent_iterations").map(value_of)
     }

@@ -33,7 +33,7 @@ pub(super) enum Reads {
     Nothing,
 }
 
-/// Where an expression stands.
+/// The position of an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place<'a> {
     Prompt,
@@ -43,7 +43,7 @@ pub(super) enum Place<'a> {
     Result,
 }
 
-/// What stands for a path of names.
+/// The replacement of a path of names.
 pub(super) enum Found {
     /// The text for the first `used` keys. `soft`: the value may be missing.
     Path { text: String, used: usize, soft: bool },
@@ -64,7 +64,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// What to write for a name followed by keys.
+    /// Returns the replacement of a name followed by keys.
     pub(super) fn find(&self, root: &str, keys: &[&str], place: Place<'_>) -> Found {
         match (root, keys) {
             ("workflow", ["input", name, ..]) => hard(member("inputs", name), 2),

@@ -49,7 +49,7 @@ fn object(fields: &Node) -> Value {
     json!({"type": "object", "required": required, "properties": properties})
 }
 
-/// One field.
+/// Converts a field.
 fn field(node: &Node) -> Value {
     let mut schema = Map::new();
     let kind = node.get("type").map(value_of).unwrap_or_default();

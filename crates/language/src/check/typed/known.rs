@@ -12,7 +12,7 @@ use crate::ensemble::{Agent, AgentKind, Combine, Ensemble};
 
 use super::Ask;
 
-/// What the agent puts out when it succeeds.
+/// Returns the type of the output of the agent when it succeeds.
 pub(super) fn output(agent: &Agent, ask: &Ask<'_>) -> Type {
     let of_part = output_of_part(agent, ask);
     match &agent.for_each {
@@ -49,7 +49,7 @@ fn output_of_parts(combine: &Combine, of_part: Type) -> Type {
     Type::map(Fields::exactly(fields))
 }
 
-/// What the agent puts out when it succeeds, or one of its parts.
+/// Returns the type of the output of the agent when it succeeds, or of one of its parts.
 pub(super) fn output_of_part(agent: &Agent, ask: &Ask<'_>) -> Type {
     let of_schema = || agent.output_schema.as_ref().map(Type::of_output_schema);
     match &agent.kind {
@@ -84,7 +84,7 @@ fn with_response(of: &Type) -> Type {
     Type::map(fields)
 }
 
-/// What stands for the output of a failed execution.
+/// Returns the type that replaces the output of a failed execution.
 pub(super) fn failure() -> Type {
     static FAILURE: LazyLock<Type> = LazyLock::new(|| {
         let kinds = FailureKind::ALL
@@ -99,7 +99,7 @@ pub(super) fn failure() -> Type {
     FAILURE.clone()
 }
 
-/// What all conditions can read.
+/// Returns the variables that all conditions can read.
 pub(super) fn shared(graph: &Graph<'_>, outputs: &Rc<[Type]>) -> Known {
     let ensemble = graph.ensemble;
     let names: Rc<[Arc<str>]> = ensemble.agents.iter().map(|agent| agent.name.clone()).collect();

@@ -65,7 +65,7 @@ fn is_list(of: &Type) -> bool {
         .is_none_or(|shape| shape.list.is_some() || shape.map.is_some())
 }
 
-/// What the list of items is.
+/// Returns the type of the list of items.
 fn over(spec: &ForEach, shared: &Known) -> Type {
     match &spec.items {
         Items::Expression(text) => Expression::read(text).map_or_else(|_| Type::any(), |it| it.value(shared)),
@@ -74,7 +74,7 @@ fn over(spec: &ForEach, shared: &Known) -> Type {
     }
 }
 
-/// What an item can be: of a map it is `{key, value}`.
+/// Returns the type of an item: of a map it is `{key, value}`.
 pub(super) fn item(spec: &ForEach, shared: &Known) -> Type {
     over(spec, shared).item().cloned().unwrap_or_default()
 }

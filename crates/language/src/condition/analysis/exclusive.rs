@@ -5,14 +5,15 @@ use super::super::constant::Verdict;
 use super::super::{Condition, Reading};
 
 impl Reading {
-    /// Whether this condition and the other one can never both be true for the same values. What they read as `output` is
-    /// the output of the agents with these numbers.
+    /// Returns whether this condition and the other one can never both be true for the same values. What they read as
+    /// `output` is the output of the agents with these numbers.
     pub fn excludes(&self, agent: usize, other: &Self, other_agent: usize) -> bool {
         let both = format!("({}\n) and ({}\n)", self.about(agent), other.about(other_agent));
         Condition::read(&both).is_ok_and(|both| both.verdict() == Verdict::Never)
     }
 
-    /// Whether it reads nothing but `output` and what the run was given: values that change only with a new output.
+    /// Returns whether it reads nothing but `output` and what the run was given: values that change only with a new
+    /// output.
     pub fn reads_only_output(&self) -> bool {
         let mut is_only = true;
         each_variable(&self.expr, &mut |_, variable| {

@@ -10,7 +10,7 @@ use crate::condition::report::show;
 use crate::condition::value::{Datum, List, Map};
 use crate::condition::{ITEM_LIMIT, STRING_LIMIT};
 
-/// Whether the list has an item with this truth value; the items after it are not asked.
+/// Returns whether the list has an item with this truth value; the items after it are not asked.
 pub(super) fn has(items: &Datum, wanted: bool) -> Result<bool, Fault> {
     for item in list(items)?.iter() {
         let found = truth(&item).map_err(|_| {

@@ -165,7 +165,7 @@ impl<'a> Parser<'a> {
         self.node(kind, span.start)
     }
 
-    /// Whether the brace begins a map and not a set.
+    /// Returns whether the brace begins a map and not a set.
     fn is_map(&self) -> bool {
         let after = |step: usize| self.tokens.get(self.at + step).map(|token| &token.kind);
         matches!(after(1), Some(TokenKind::Symbol("}"))) || matches!(after(2), Some(TokenKind::Symbol(":")))

@@ -52,12 +52,13 @@ impl Type {
         shape.list.as_ref().filter(|_| *shape == only_list)
     }
 
-    /// Whether no value has this type.
+    /// Returns whether no value has this type.
     pub(crate) fn is_never(&self) -> bool {
         self.shape().is_some_and(|shape| *shape == Shape::default())
     }
 
-    /// Whether some value can have both types, also with all that is inside it. Where this cannot be told, it can.
+    /// Returns whether some value can have both types, also with all that is inside it. Where this cannot be told, it
+    /// can.
     pub fn overlaps(&self, other: &Self) -> bool {
         let (Some(a), Some(b)) = (self.shape(), other.shape()) else {
             return true;
@@ -81,12 +82,12 @@ fn both_of<T>(a: Option<&T>, b: Option<&T>, test: impl Fn(&T, &T) -> bool) -> bo
 }
 
 impl Fields {
-    /// Whether some map has the keys of both.
+    /// Returns whether some map has the keys of both.
     fn overlap(&self, other: &Self) -> bool {
         self.allows(other) && other.allows(self)
     }
 
-    /// Whether each key that is always there can be in a map of the other type.
+    /// Returns whether each key that is always there can be in a map of the other type.
     fn allows(&self, other: &Self) -> bool {
         let required = self.known.iter().filter(|(_, (_, always))| *always);
         required

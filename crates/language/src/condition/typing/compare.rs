@@ -6,7 +6,7 @@ use crate::condition::types::{Shape, Texts, Type};
 use crate::source::Span;
 
 impl Typing<'_> {
-    /// Whether the comparison is never true.
+    /// Returns whether the comparison is never true.
     pub(super) fn compare(&mut self, pair: &Pair<'_>, comparison: Comparison, wanted: bool) -> bool {
         // What two constants give is known without types, and something is compared with nothing to be safe.
         let is_constant = |expr: &Expr| is_literal(expr);
@@ -141,7 +141,7 @@ impl<'e> Pair<'e> {
     }
 }
 
-/// Whether the comparison may be there only to be safe: with an empty string, or that a number is not another.
+/// Returns whether the comparison may be there only to be safe: with an empty string, or that a number is not another.
 fn is_precaution(pair: &Pair<'_>, is_different: bool) -> bool {
     let (known, _, other, other_expr) = pair.told();
     let is_empty = matches!(&other_expr.kind, Kind::Text(text) if text.is_empty());
@@ -160,7 +160,7 @@ fn is_literal(expr: &Expr) -> bool {
 }
 
 impl Typing<'_> {
-    /// What to write instead of this literal.
+    /// Returns the replacement of this literal.
     fn instead(&self, known: &Type, literal: &Expr) -> Option<Advice> {
         let shape = known.shape()?;
         match &literal.kind {

@@ -111,7 +111,8 @@ pub(super) fn defaults(at: &Cursor<'_>, names: &Names<'_>, tools: &Tools<'_>, fi
     of_all_kinds(&fields, findings);
 }
 
-/// What the agent runs. Keys that only one kind may have are read here, and are errors for the other kinds.
+/// Returns the kind of the agent. Keys that only one kind can have are decoded here, and are errors for the other
+/// kinds.
 fn kind(fields: &Fields<'_>, tools: &Tools<'_>, findings: &mut Findings) -> Option<AgentKind> {
     let declared = fields.read("type", findings, |at, findings| word(at, &AgentType::WORDS, findings));
     let chosen: Vec<_> = CHOOSERS.iter().filter(|(key, _)| fields.get(key).is_some()).collect();
@@ -191,7 +192,7 @@ fn title(fields: &Fields<'_>) -> String {
     }
 }
 
-/// Whether an unknown key of the agent is probably a misspelt key for what it runs.
+/// Returns whether an unknown key of the agent is probably a misspelt key for what it runs.
 fn misspells_kind(fields: &Fields<'_>) -> bool {
     let mut meant = fields.keys().filter_map(|key| meant_key(key, Section::Agent));
     meant.any(chooses_type)

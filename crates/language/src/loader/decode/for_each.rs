@@ -22,7 +22,7 @@ use crate::vocabulary::Section;
 /// Names that scripts have beside the variables of templates and conditions.
 const OF_SCRIPTS: [&str; 4] = ["input_data", "attempt", "run_id", "agent_name"];
 
-/// What an agent of `for_each` must not call its item.
+/// The names that an agent of `for_each` must not give to its item.
 pub(super) struct Taken<'a> {
     /// The dependencies of the agent; each name is a variable of its templates.
     pub(super) dependencies: &'a [Dependency],

@@ -145,7 +145,7 @@ impl<'a> Names<'a> {
         Agent::route(index).key("name").value()
     }
 
-    /// Whether there is such an agent. If not, this is reported.
+    /// Returns whether there is such an agent. If not, this is reported.
     fn expect(&self, name: &str, at: impl FnOnce() -> At, findings: &mut Findings) -> bool {
         let known = self.index.contains_key(name);
         if !known {

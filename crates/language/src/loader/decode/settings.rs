@@ -13,7 +13,7 @@ use crate::loader::words::quoted;
 use crate::loader::{codes, explain};
 use crate::vocabulary::Section;
 
-/// How findings with a code are reported.
+/// The severity with which findings of a code are reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
     /// Not at all.
@@ -90,7 +90,7 @@ pub(in crate::loader) fn settings(document: &Document, findings: &mut Findings) 
     }
 }
 
-/// Whether the value is omitted, for example because every line below it is commented out.
+/// Returns whether the value is omitted, for example because every line below it is commented out.
 fn is_blank(at: &Cursor<'_>) -> bool {
     matches!(&at.node.content, Content::Scalar(scalar) if scalar.value == ScalarValue::Null)
 }

@@ -122,7 +122,7 @@ impl<'t> Typing<'t, '_> {
         }
     }
 
-    /// Whether the expression gives a value of the run: the value of a variable, or a part of one.
+    /// Returns whether the expression gives a value of the run: the value of a variable, or a part of one.
     fn is_value_of_run(&self, expr: &Expr<'t>) -> bool {
         match expr {
             Expr::Var(var) => self.is_of_run(var.id),

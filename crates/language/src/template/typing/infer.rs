@@ -230,7 +230,8 @@ fn compared(op: BinOpKind) -> Option<CompareOpKind> {
     })
 }
 
-/// What a slice gives: a part of a text, some items of a list, and an empty list of nothing. Other values have no slices.
+/// Returns the type of a slice: a part of a text, some items of a list, and an empty list of nothing. Other values have
+/// no slices.
 fn sliced(of: &Type) -> Type {
     let Some(shape) = of.shape() else {
         return Type::any();

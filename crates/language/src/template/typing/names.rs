@@ -63,7 +63,7 @@ fn push<'t>(target: &Expr<'t>, names: &mut Vec<&'t str>) {
     }
 }
 
-/// Whether the expression asks for the type of a value, or for anything else that a test can ask.
+/// Returns whether the expression asks for the type of a value, or for anything else that a test can ask.
 pub(super) fn asks_for_type(expr: &Expr<'_>) -> bool {
     match expr {
         Expr::Test(_) => true,

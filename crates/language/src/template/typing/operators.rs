@@ -109,7 +109,7 @@ impl<'t> Typing<'t, '_> {
         verdict(can_meet, is_different)
     }
 
-    /// What to write instead of the other side of a comparison.
+    /// Returns the replacement of the other side of a comparison.
     fn instead(&self, sides: &Sides<'_>, place: Span) -> Option<Advice> {
         let text = sides.other.texts()?.iter().next()?;
         let find = |quote: char| {

@@ -9,7 +9,7 @@ use minijinja::{Error, State};
 use super::{Ground, View, call_map_method};
 use crate::past::Past;
 
-/// Whether the value is `history`, or an entry of it.
+/// Returns whether the value is `history`, or an entry of it.
 pub(super) fn is_history(value: &Seen) -> bool {
     value.downcast_object_ref::<HistoryView>().is_some() || value.downcast_object_ref::<EntryView>().is_some()
 }
@@ -37,7 +37,7 @@ impl Object for HistoryView {
     }
 }
 
-/// One execution of `history`.
+/// An execution of `history`.
 #[derive(Debug)]
 struct EntryView(Past, usize);
 

@@ -23,7 +23,7 @@ pub(crate) use rewrite::scalar_to_json;
 pub use rewrite::to_json;
 pub use spell::{Style, is_odd, quote_single, quote_text, spell_flow, spell_text};
 
-/// Whether a fix can be applied without a look at it.
+/// The certainty of a fix: whether it can be applied without a review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Applicability {

@@ -8,7 +8,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What is going on in a run; clones share it.
+/// The current activity of a run; clones share it.
 #[derive(Clone, Default)]
 pub(super) struct Activity(Arc<Mutex<Agents>>);
 
@@ -68,7 +68,7 @@ impl Activity {
         self.lock().row(None)
     }
 
-    /// What is going on besides the agent whose reply is being shown; empty if that is nothing.
+    /// Renders the activity apart from the agent whose reply is shown; empty if there is none.
     pub(super) fn row_beside(&self, agent: &str) -> String {
         self.lock().row(Some(agent))
     }

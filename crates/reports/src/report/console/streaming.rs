@@ -227,7 +227,7 @@ pub(crate) fn result_line(call: &ToolCall, whole: bool) -> String {
 /// The number of characters of a tool's arguments or result that are shown by default.
 const MOST: usize = 120;
 
-/// Whether the call is longer than the part of it that is shown.
+/// Returns whether the call is longer than the part of it that is shown.
 pub(crate) fn is_long(call: &ToolCall) -> bool {
     let is_long = |text: &str| text.chars().nth(MOST).is_some();
     is_long(&call.arguments.to_string()) || is_long(&call.told())

@@ -6,7 +6,7 @@ use ensemble_language::shown::{Command, is_hidden, plain_length};
 use super::ink::our_style;
 use super::joiners::is_needed;
 
-/// How characters are spelt out, which depends on what reads the output.
+/// The spelling of characters, which depends on the reader of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spelling {
     /// A person: `\u{202e}`.
@@ -33,7 +33,7 @@ enum Place {
     Inside,
 }
 
-/// What has passed to a stream, as far as it matters for what follows.
+/// The state of a stream, as far as it matters for the following text.
 #[derive(Debug, Default)]
 pub(super) struct Filter {
     place: Place,
@@ -98,8 +98,8 @@ impl Filter {
         self.before = Some(character);
     }
 
-    /// Whether a CI would take what ends with this character for the beginning of a command: `::` at the start of a line, or
-    /// `##[` and `##word[` anywhere.
+    /// Returns whether a CI would take what ends with this character for the beginning of a command: `::` at the start
+    /// of a line, or `##[` and `##word[` anywhere.
     fn begins_command(&mut self, character: char) -> bool {
         let is_inside = self.command.begins_with(character);
         let before = self.place;

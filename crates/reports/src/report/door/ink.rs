@@ -15,7 +15,7 @@ static MARK: LazyLock<String> = LazyLock::new(|| format!("\u{1b}[{};", RandomSta
 pub struct Ink(anstyle::Style);
 
 impl Ink {
-    /// This style.
+    /// Returns the ink of this style.
     pub const fn of(style: anstyle::Style) -> Self {
         Self(style)
     }

@@ -1,7 +1,7 @@
 //! Joiners and variants, which have no shape of their own but are needed to write some scripts and emoji.
 
-/// Whether the character belongs to the one before it, as in `👩‍🚀`, `❤️` and Persian or Indic words. At most one stands there, so
-/// that nothing can be hidden in a row of them.
+/// Returns whether the character belongs to the one before it, as in `👩‍🚀`, `❤️` and Persian or Indic words. At most
+/// one stands there, so that nothing can be hidden in a row of them.
 pub(super) fn is_needed(character: char, before: Option<char>) -> bool {
     let Some(before) = before else {
         return false;

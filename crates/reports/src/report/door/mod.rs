@@ -24,7 +24,7 @@ pub struct Door {
     partial: Vec<u8>,
 }
 
-/// One stream of the process; clones are the same stream, also if each is written through a door of its own.
+/// A stream of the process; clones are the same stream, also if each is written through a door of its own.
 #[derive(Debug, Clone, Default)]
 pub struct Stream {
     passed: Arc<Mutex<Filter>>,
@@ -58,7 +58,7 @@ impl Door {
     }
 }
 
-/// What would pass through a door of its own, for a file that is printed later.
+/// Returns the text that a door of its own would pass, for a file that is printed later.
 pub fn passed(text: &str, spelling: Spelling) -> String {
     let mut passed = String::with_capacity(text.len());
     Filter::default().pass(text, spelling, false, &mut passed);

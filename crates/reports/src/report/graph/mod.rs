@@ -32,7 +32,7 @@ pub struct Picture {
     pub arrows: Vec<Arrow>,
 }
 
-/// What a picture counts executions and starts in.
+/// The unit in which a picture counts executions and starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CountedIn {
     /// One run.
@@ -149,12 +149,12 @@ impl Node {
             .chain(self.run_data.iter().map(RunData::words))
     }
 
-    /// Whether a run is shown in which the agent was not executed.
+    /// Returns whether a run is shown in which the agent was not executed.
     fn is_idle(&self) -> bool {
         matches!(self.run_data, Some(RunData::Idle { .. }))
     }
 
-    /// Whether a run is shown in which the agent failed.
+    /// Returns whether a run is shown in which the agent failed.
     fn has_failed(&self) -> bool {
         matches!(self.run_data, Some(RunData::Ran { failed: 1.., .. }))
     }
@@ -196,18 +196,18 @@ impl Arrow {
         words.chain(self.story()).collect()
     }
 
-    /// How often it may start the agent.
+    /// Renders how often the dependency can start the agent.
     fn limit(&self) -> Option<String> {
         self.most.map(|most| format!("at most {}", times(most as usize)))
     }
 
-    /// How often it started the agent.
+    /// Renders how often the dependency started the agent.
     fn story(&self) -> Option<String> {
         let started = self.started.filter(|started| *started > 0)?;
         Some(format!("started {}", times(started)))
     }
 
-    /// Whether a run is shown in which it started no agent.
+    /// Returns whether a run is shown in which it started no agent.
     fn is_idle(&self) -> bool {
         self.started == Some(0)
     }

@@ -11,7 +11,7 @@ use ensemble_core::conversation::{
 use ensemble_core::request::PendingRequest;
 use ensemble_language::ensemble::AgentKind;
 
-/// How many executions have ended, and how many parts of those that have not.
+/// Renders how many executions have ended, and how many parts of those that have not.
 fn performed(state: &ConversationState) -> String {
     let failed = state.history().filter(|entry| entry.failure.is_some()).count();
     let text = executions(state.history().count(), failed);

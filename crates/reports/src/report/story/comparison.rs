@@ -226,7 +226,7 @@ fn changed(changes: &[Change]) -> String {
     text
 }
 
-/// One change: two values, each on a line, or the changed lines of a text.
+/// Renders one change: two values, each on a line, or the changed lines of a text.
 fn change(change: &Change) -> String {
     let path = if change.path.is_empty() {
         String::new()

@@ -7,7 +7,7 @@ use crate::report::format::{count, kind_of};
 use ensemble_core::thread::{Attachment, Iteration, Message, Role, ToolCall, ToolEnd};
 use ensemble_history::story::{ExchangeEnd, ModelExchange};
 
-/// One entry of an exchange.
+/// An entry of an exchange.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Entry {
     /// The beginning of a request: its number, the model, the stop reason and the tokens.
@@ -68,7 +68,8 @@ pub(super) fn counts(exchanges: &[&ModelExchange]) -> String {
     )
 }
 
-/// What distinguishes the exchange from the others of its execution, of which there are `count`, in a document.
+/// Returns the title that distinguishes the exchange from the others of its execution, of which there are `count`, in a
+/// document.
 pub(super) fn title(exchange: &ModelExchange, count: usize, all: &[ModelExchange]) -> Option<String> {
     let mut about: Vec<String> = part(exchange).map(|key| format!("part {key}")).into_iter().collect();
     about.extend(circumstances(exchange, all));

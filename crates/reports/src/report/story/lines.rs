@@ -126,7 +126,7 @@ pub(super) fn given(context: &Context, whole: bool) -> String {
     pairs.join(", ")
 }
 
-/// Who decided about a tool call, and how.
+/// Renders the decision about a tool call, and its source.
 pub(super) fn decision_line(decided: &PermissionDecided) -> String {
     let how = match decided.decision {
         PermissionDecision::Once => "permitted once",

@@ -206,7 +206,7 @@ fn fenced(text: &str, language: &str) -> String {
     format!("<details><summary>{lines} lines</summary>\n\n{block}</details>\n\n")
 }
 
-/// One line of text, with markup escaped.
+/// Renders one line of text, with markup escaped.
 fn inline(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let mut escaped = String::with_capacity(text.len());

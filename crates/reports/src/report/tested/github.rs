@@ -6,7 +6,7 @@ use super::{FileCoverage, FileMutants, Standing, TestedFile, in_one_line};
 use crate::report::github::{data, property};
 use crate::report::place::relative;
 
-/// One command for each failure, and one warning for each gap. File names are relative to `folder`.
+/// Renders one command for each failure, and one warning for each gap. File names are relative to `folder`.
 pub fn github(files: &[TestedFile], folder: &Path) -> String {
     let mut text = String::new();
     for file in files {

@@ -104,7 +104,7 @@ fn coverage(covered: &FileCoverage, text: &mut String) {
     }
 }
 
-/// Those that survived first.
+/// Renders the mutants, those that survived first.
 fn mutants(changed: &FileMutants, color: bool, text: &mut String) {
     let file = &changed.ensemble;
     if let Some(why) = &changed.not_tried_because {

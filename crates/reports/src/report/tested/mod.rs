@@ -59,7 +59,7 @@ pub struct Unmet {
     pub help: Option<String>,
 }
 
-/// What the cases of a file reach of its ensemble.
+/// The parts of an ensemble that the cases of a file reach.
 #[derive(Debug, Clone)]
 pub struct FileCoverage {
     /// The file of the ensemble.
@@ -72,7 +72,7 @@ pub struct FileCoverage {
     pub is_complete: bool,
 }
 
-/// What no case reaches.
+/// A part of an ensemble that no case reaches.
 #[derive(Debug, Clone)]
 pub struct CoverageGap {
     /// Its kind.
@@ -124,7 +124,7 @@ pub struct ShownMutant {
     pub standing: Standing,
 }
 
-/// What became of a change.
+/// The status of a mutant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
     /// These cases fail with it.
@@ -138,7 +138,7 @@ pub enum Standing {
 }
 
 impl Standing {
-    /// Its word in JSON.
+    /// Returns the word of the status in JSON.
     fn word(&self) -> &'static str {
         match self {
             Self::Noticed(_) => "noticed",
@@ -170,7 +170,7 @@ impl ShownMutant {
 }
 
 impl TestedFile {
-    /// Whether a case fails, or whether a change is not known to be noticed.
+    /// Returns whether a case fails, or whether a change is not known to be noticed.
     pub fn fails(&self) -> bool {
         let is_open = |mutants: &FileMutants| {
             let [_, survived, _, not_tried] = mutants.counts();
@@ -181,7 +181,7 @@ impl TestedFile {
 }
 
 impl TestedCase {
-    /// Whether all expectations are met.
+    /// Returns whether all expectations are met.
     pub fn passes(&self) -> bool {
         self.failures.is_empty()
     }

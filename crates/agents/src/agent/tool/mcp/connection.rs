@@ -136,7 +136,7 @@ impl Connection {
         })
     }
 
-    /// Is the connection closed?
+    /// Returns whether the connection is closed.
     pub(super) fn is_lost(&self) -> bool {
         self.running.is_closed() || self.running.is_transport_closed()
     }

@@ -45,7 +45,7 @@ pub(super) struct Questions<'a> {
     questions: mpsc::UnboundedReceiver<Box<Pending>>,
 }
 
-/// Who is asked, and what the question is about.
+/// The operator, and the subject of the question.
 pub(in crate::agent::tool) struct Asking<'a> {
     /// The permissions, which know the operator.
     pub permissions: &'a ToolPermissions,
@@ -126,7 +126,7 @@ impl Questions<'_> {
     }
 }
 
-/// Why a form was not filled in.
+/// The reason why a form was not filled in.
 enum Unfilled {
     Declined,
     Cancelled,

@@ -18,7 +18,7 @@ const MOST_QUOTED: usize = 300;
 /// What to write for a server that wants a token.
 const TOKEN: &str = "`headers: {Authorization: {env: NAME, prefix: \"Bearer \"}}`";
 
-/// Why the handshake failed.
+/// Describes why the handshake failed.
 pub(super) fn of_handshake(error: &ClientInitializeError, address: &Address) -> String {
     match error {
         ClientInitializeError::JsonRpcError(error) => refused(error),
@@ -36,7 +36,7 @@ pub(super) fn of_handshake(error: &ClientInitializeError, address: &Address) -> 
     }
 }
 
-/// Why a request failed; `None`: the connection is lost.
+/// Describes why a request failed. Returns `None` if the connection is lost.
 pub(super) fn of_request(error: &ServiceError, address: &Address) -> Option<String> {
     match error {
         ServiceError::McpError(error) => Some(refused(error)),
@@ -140,7 +140,7 @@ fn forbidden(scope: Option<&str>) -> String {
     )
 }
 
-/// One line of what somebody else has said.
+/// Renders one line of a text of another program.
 fn quoted(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(MOST_QUOTED) {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::agent::schema::Schema;
 use ensemble_core::operator::visible;
 
-/// One field of a question.
+/// A field of a question.
 pub(super) struct Field {
     name: String,
     schema: Value,
@@ -23,7 +23,7 @@ enum Kind {
     Several(Vec<(String, String)>),
 }
 
-/// What an answer means.
+/// The meaning of an answer.
 #[derive(Debug, PartialEq)]
 pub(super) enum Filled {
     /// The value.
@@ -97,7 +97,7 @@ impl Field {
         }
     }
 
-    /// What an empty answer means, in words.
+    /// Describes the meaning of an empty answer.
     pub(super) fn default(&self) -> Option<String> {
         match (&self.schema["default"], self.is_required) {
             (Value::Null, true) => None,

@@ -70,7 +70,7 @@ pub struct Servers {
     known: Mutex<HashMap<Address, Arc<Server>>>,
 }
 
-/// One server.
+/// A server.
 pub struct Server {
     address: Address,
     watchdog: Option<Arc<Watchdog>>,

@@ -33,7 +33,7 @@ impl Label {
         }
     }
 
-    /// Its size; `None`: it is empty.
+    /// Returns the size of the label. Returns `None` if the label is empty.
     pub(super) fn size(&self) -> Option<Size> {
         let widths = self.lines.iter().map(|(class, line)| match *class {
             "condition" => words::width(line, 6.7),

@@ -36,7 +36,7 @@ impl<'a> Figure<'a> {
         Self { node, lines }
     }
 
-    /// Its size.
+    /// Returns the size of the figure.
     pub(super) fn size(&self) -> Size {
         let widths = self.lines.iter().map(|(class, line)| match *class {
             "name" => words::width(line, 9.3),
