@@ -143,7 +143,7 @@ impl Page {
         let lists = [&waiting["questions"], &waiting["permissions"], &head["questions"]];
         let request = lists.iter().find_map(|list| list.as_array()?.first());
         let request = request.unwrap_or_else(|| panic!("a request: {head}"));
-        json!({"id": id, "address": request["address"], "digest": request["digest"], key: answer})
+        serde_json::json!({"id": id, "address": request["address"], "digest": request["digest"], key: answer})
     }
 
     /// Answers the first question of the run.
