@@ -103,6 +103,14 @@ fn kinds_are_words_of_their_section() {
             }
         }
     }
+    for key in Section::Defaults.keys() {
+        let of_agents = Section::Agent.find_key(key.name).expect("a key of agents");
+        assert_eq!(key.kinds(), of_agents.kinds(), "{}", key.name);
+        for word in &agent_types {
+            let is_given = key.is_given_to(Some(word));
+            assert!(!is_given || key.is_for(word), "{} is given to {word}", key.name);
+        }
+    }
     for (key, agent_type) in CHOOSERS {
         let row = Section::Agent.find_key(key).expect("a row");
         assert_eq!(row.kinds(), [agent_type.word()], "{key}");
@@ -159,7 +167,7 @@ type Table = Vec<Vec<&'static str>>;
 
 fn tables(page: &'static str) -> Vec<Table> {
     let mut tables: Vec<Table> = vec![Vec::new()];
-    for line in page.lines() {
+    for line in page.lines().filter(|line| !line.starts_with("|-")) {
         match (line.strip_prefix("| "), tables.last_mut()) {
             (Some(row), Some(table)) => table.push(row.trim_end_matches(" |").split(" | ").collect()),
             _ => tables.push(Vec::new()),

@@ -64,7 +64,7 @@ fn model_profiles() {
         ),
         (
             "{provider: simulated, replies: [a], script: b}",
-            &["E030 2:42 a simulated model must have either"],
+            &["E030 2:42 a model profile has both `replies` and `script`"],
         ),
         ("{provider: simulated, replies: [a, {error: b}]}", &[]),
         (
@@ -203,11 +203,11 @@ fn tools() {
         ("{mcp: {command: []}}", &["E018 3:22 this command is empty"]),
         (
             "{mcp: {command: x, headers: {}}}",
-            &["E025 3:25 this key is not allowed"],
+            &["E025 3:25 `headers` is not allowed for a server with `command`"],
         ),
         (
             "{mcp: {url: 'http://x', env: {}}}",
-            &["E025 3:30 this key is not allowed"],
+            &["E025 3:30 `env` is not allowed for a server with `url`"],
         ),
         ("{mcp: {url: x}}", &["E016 3:18 'x' is not the address of a server"]),
         (

@@ -61,8 +61,8 @@ pub(in crate::vocabulary) static AGENT: &[Key] = keys![
         eg r#"[{"topic": "{{ inputs.topic }}", "notes": "{{ researcher.notes }}", "rounds": 2}]"#;
     "tools": FILLED_LIST,
         "LLM: names of the tools that the model can call; one tool of an MCP server is `server.tool`. External \
-         agents: the MCP servers that the program is given. Default: none.", for llm acp, given llm,
-        eg r#"[["search", "files.read_file"]]"#;
+         agents: the MCP servers that the program is given. Default: none.",
+        for llm acp, given llm, eg r#"[["search", "files.read_file"]]"#;
     "max_iterations": COUNT, "LLM: maximum number of requests of one execution while the model calls tools.",
         default "10", for llm, eg r#"[5]"#;
     "max_parallel_tools": COUNT,
@@ -95,13 +95,13 @@ pub(in crate::vocabulary) static AGENT: &[Key] = keys![
 
 /// The keys of `defaults` that have another meaning there than in an agent.
 pub(in crate::vocabulary) static DEFAULTS: &[Key] = keys![
-    "input": "#default_input", "";
+    "input": "#default_input", "", for input;
     "tools": FILLED_LIST,
         "LLM: names of the tools that the model can call; one tool of an MCP server is `server.tool`. Default: none.",
-        eg r#"[["search", "files.read_file"]]"#;
+        for llm acp, given llm, eg r#"[["search", "files.read_file"]]"#;
     "sandbox": SANDBOX,
         "The sandbox of script agents, script tools and servers with a `command` that have none of their own.",
-        default "false", eg r#"[{"write": ["out"]}]"#;
+        default "false", for script, eg r#"[{"write": ["out"]}]"#;
 ];
 
 /// The keys of an item of `dependencies`.
