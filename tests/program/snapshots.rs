@@ -451,7 +451,9 @@ fn every_command_has_a_help_text_here() {
     let project = Project::without_runs();
     let known = |command: &[&str]| COMMANDS.contains(&command) || matches!(command, ["schema" | "completions"]);
     for parent in [&[][..], &["runs"], &["models"], &["batch"]] {
-        for name in project.subcommands(parent) {
+        let names = project.subcommands(parent);
+        assert!(!names.is_empty(), "{parent:?} has subcommands");
+        for name in names {
             assert!(
                 name == "help" || known(&[parent, &[name.as_str()]].concat()),
                 "{parent:?} {name}"

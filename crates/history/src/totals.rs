@@ -28,17 +28,19 @@ pub struct AgentTotals {
     /// The number of attempts, without attempts that only asked a question.
     pub attempts: usize,
     /// The parts that ended.
+    #[serde(skip)]
     pub parts: PartTotals,
     /// Requests, tokens and cost of all attempts.
     pub usage: Usage,
     /// The duration of all attempts that ended, in seconds.
     pub seconds: f64,
     /// The latest turn in which the agent ran.
+    #[serde(skip)]
     pub latest_turn: Option<u32>,
 }
 
 /// The number of parts that ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PartTotals {
     /// All parts that ended.
     pub ended: usize,

@@ -181,13 +181,10 @@ impl Project {
             .run([command, &["--help"]].concat())
             .expect_code(0)
             .stdout;
-        let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
-        let rows = lines
-            .take_while(|line| !line.is_empty())
-            .filter(|line| !line.starts_with("   "));
-        rows.filter_map(|line| line.split_whitespace().next())
-            .map(str::to_owned)
-            .collect()
+        let rows = help.lines().take_while(|line| *line != "Options:");
+        let names = rows.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+        let is_name = |name: &&str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase());
+        names.filter(is_name).map(str::to_owned).collect()
     }
 
     fn resolve_argument<'a>(&'a self, argument: &'a str) -> &'a str {

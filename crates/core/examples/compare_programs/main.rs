@@ -125,7 +125,7 @@ impl Report {
         let mut unexplained = Vec::new();
         let mut is_expected = false;
         for (place, texts) in places {
-            match expected::reason(kind, &place, &texts) {
+            match expected::find_reason(kind, case, &place, &texts) {
                 Some(reason) => {
                     is_expected = true;
                     *self.expected.entry(reason).or_default() += 1;

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 /// Keys whose values are times, durations, ids of processes and checksums.
-const UNSTABLE_KEYS: [&str; 20] = [
+const UNSTABLE_KEYS: [&str; 21] = [
     "active_seconds",
     "at",
     "completed_at",
@@ -21,6 +21,7 @@ const UNSTABLE_KEYS: [&str; 20] = [
     "recorded_wall_seconds",
     "run_id",
     "seconds",
+    "session",
     "started_at",
     "time",
     "timestamp",
@@ -39,8 +40,8 @@ pub(crate) fn output_document(output: &[u8], project: &Path) -> Value {
     document
 }
 
-/// Returns the records of all journals of a project. The records of a turn are sorted by agent, because agents that run
-/// side by side end in any order.
+/// Returns the records of all journals of a project. The records of a turn are sorted by agent and part, because agents that
+/// run side by side end in any order.
 pub(crate) fn journal_document(project: &Path) -> Value {
     let mut journals = Vec::new();
     collect_journals(&project.join(".ensemble/runs"), project, &mut journals);
@@ -87,7 +88,8 @@ fn sorted_records(journal: &str) -> Vec<Value> {
         if matches!(event, "turn_started" | "turn_finished" | "run_ended" | "interrupted") {
             turn += 1;
         }
-        keys.push((turn, record["data"]["agent"].as_str().unwrap_or_default().to_owned()));
+        let agent = record["data"]["agent"].as_str().unwrap_or_default().to_owned();
+        keys.push((turn, agent, record["data"]["part"].as_u64()));
         remove_unstable_parts(record);
         if let Some(record) = record.as_object_mut() {
             record.remove("seq");
@@ -113,10 +115,13 @@ fn remove_unstable_keys(map: &mut Map<String, Value>) {
             *value = json!("…");
         }
         remove_unstable_parts(value);
+        if let ("parts", Value::Array(parts)) = (key.as_str(), value) {
+            parts.sort_by_key(|part| part["part"].as_u64());
+        }
     }
 }
 
-/// Replaces ids of runs, and numbers before `ms` and `s`.
+/// Replaces ids of runs, dates, times, and numbers before `ms` and `s`.
 fn replace_ids_and_durations(text: &str) -> String {
     if !text.contains(|char: char| char.is_ascii_digit()) {
         return text.to_owned();
@@ -127,7 +132,7 @@ fn replace_ids_and_durations(text: &str) -> String {
         let unit = words
             .get(at + 1)
             .map(|word| word.trim_end_matches(|char: char| !char.is_alphanumeric()));
-        if (is_number && matches!(unit, Some("ms" | "s"))) || contains_run_id(words[at]) {
+        if (is_number && matches!(unit, Some("ms" | "s"))) || contains_run_id(words[at]) || is_date_or_time(words[at]) {
             words[at] = "…";
         }
     }
@@ -142,4 +147,15 @@ fn contains_run_id(word: &str) -> bool {
     parts
         .windows(3)
         .any(|part| part[0].len() >= 4 && digits(part[1], 8) && part[1].len() == 8 && digits(part[2], 9))
+}
+
+/// Returns whether a word is `2026-11-22` or `00:19:02`.
+fn is_date_or_time(word: &str) -> bool {
+    let has_parts = |separator: char, lengths: [usize; 3]| {
+        let parts = word
+            .split(separator)
+            .map(|part| (part.len(), part.bytes().all(|byte| byte.is_ascii_digit())));
+        parts.eq(lengths.map(|length| (length, true)))
+    };
+    has_parts('-', [4, 2, 2]) || has_parts(':', [2, 2, 2])
 }
