@@ -158,6 +158,8 @@ impl<R: AsyncRead + Unpin> AsyncRead for LimitedLines<R> {
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
         if self.exceeds_limit(&buffer.filled()[before..]) {
             let limit = self.limit;
+            // A failed read leaves nothing in the buffer.
+            buffer.set_filled(before);
             return Poll::Ready(Err(io::Error::other(LineTooLong { limit })));
         }
         read
