@@ -201,7 +201,7 @@ fn sound_texts() -> Vec<(String, String)> {
     for document in [
         "README.md",
         "docs/getting-started.md",
-        "docs/language.md",
+        "docs/reference",
         "docs/architecture.md",
     ] {
         let shown = |block: Block| Some((block.place.clone(), block.ensemble()?));

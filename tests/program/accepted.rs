@@ -147,7 +147,7 @@ fn originals() -> (Workspace, Vec<String>) {
     let workspace = Workspace::new();
     let mut texts = Vec::new();
     workspace.write("a.rhai", "let said = #{n: execution}; said");
-    for document in ["docs/language.md", "README.md", "docs/getting-started.md"] {
+    for document in ["docs/reference", "README.md", "docs/getting-started.md"] {
         for block in blocks(document) {
             if let Some(name) = block.value("file") {
                 workspace.write(name, &block.text);

@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 
 use crate::support::Workspace;
 use crate::support::blocks::{Block, blocks};
-use crate::support::files::{project, read};
+use crate::support::files::{pages, project, read};
 use crate::support::tables::{code_in, table};
 use ensemble_language::vocabulary::Section;
 use serde_json::Value;
 
-const LANGUAGE: &str = "docs/language.md";
+const LANGUAGE: &str = "docs/reference";
 const ARCHITECTURE: &str = "docs/architecture.md";
 const README: &str = "README.md";
 const GETTING_STARTED: &str = "docs/getting-started.md";
@@ -465,6 +465,38 @@ fn what_the_page_on_tests_names_is_there() {
     }
 }
 
+/// Every page of the reference has one subject.
+#[test]
+fn a_page_of_the_reference_has_at_most_3500_words() {
+    for page in pages(LANGUAGE) {
+        let words = read(&page).split_whitespace().count();
+        assert!(words <= 3500, "{page} has {words} words");
+    }
+}
+
+/// Addresses of the page that the reference once was lead on.
+#[test]
+fn every_heading_of_the_reference_is_in_its_index() {
+    let index = read("docs/language.md");
+    for page in pages(LANGUAGE) {
+        let link = page.trim_start_matches("docs/");
+        assert!(
+            index.contains(&format!("({link}")),
+            "docs/language.md does not link {page}"
+        );
+    }
+    for anchor in [
+        "sandbox",
+        "trust",
+        "findings",
+        "7-conditions",
+        "13-outcomes-and-exit-codes",
+        "from-llm-orc",
+    ] {
+        assert!(index.contains(&format!("<a id=\"{anchor}\"></a>")), "{anchor}");
+    }
+}
+
 #[test]
 fn the_readme_has_the_two_commands() {
     let text = read(README);
@@ -559,7 +591,8 @@ fn links_lead_somewhere() {
             let found = there
                 .lines()
                 .filter(|line| line.starts_with('#'))
-                .any(|line| slug(line) == anchor);
+                .any(|line| slug(line) == anchor)
+                || there.contains(&format!("<a id=\"{anchor}\"></a>"));
             assert!(found, "{document}: {target} has no such heading");
         }
     }

@@ -55,7 +55,7 @@ fn it_is_the_one_that_is_published() {
 fn every_configuration_of_the_reference_is_accepted() {
     let validator = validator_of(&["schema", "--config"]);
     let mut count = 0;
-    for block in blocks("docs/language.md") {
+    for block in blocks("docs/reference") {
         let config = match block.ensemble() {
             None if block.is("settings") => block.text.clone(),
             None => continue,
@@ -98,7 +98,7 @@ fn every_ensemble_of_the_documents_is_accepted() {
     for document in [
         "README.md",
         "docs/getting-started.md",
-        "docs/language.md",
+        "docs/reference",
         "docs/architecture.md",
     ] {
         for block in blocks(document) {

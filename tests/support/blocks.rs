@@ -1,6 +1,6 @@
 //! The fenced blocks of the project's documents.
 
-use super::files::read;
+use super::files::{pages, read};
 
 /// One fenced block.
 #[derive(Debug, Clone)]
@@ -11,7 +11,7 @@ pub(crate) struct Block {
     words: Vec<String>,
     /// What stands in it.
     pub text: String,
-    /// Where it begins: `docs/language.md:12`.
+    /// Where it begins: `docs/reference/tools.md:12`.
     pub place: String,
 }
 
@@ -45,8 +45,12 @@ impl Block {
     }
 }
 
-/// All blocks of a document.
+/// All blocks of a document, or of the pages of a folder.
 pub(crate) fn blocks(document: &str) -> Vec<Block> {
+    pages(document).iter().flat_map(|page| blocks_of_page(page)).collect()
+}
+
+fn blocks_of_page(document: &str) -> Vec<Block> {
     let text = read(document);
     let mut blocks = Vec::new();
     let mut open: Option<Block> = None;

@@ -7,7 +7,28 @@ use serde_json::{Value, json};
 use super::{AgentType, CHOOSERS, Section, TEMPLATE_VARIABLES, VARIABLES, chooses_type};
 use crate::loader::schema::{SCHEMA, TEST_SCHEMA};
 
-const REFERENCE: &str = include_str!("../../../../docs/language.md");
+const REFERENCE: &str = concat!(
+    include_str!("../../../../docs/reference/agents.md"),
+    include_str!("../../../../docs/reference/batches.md"),
+    include_str!("../../../../docs/reference/command-line.md"),
+    include_str!("../../../../docs/reference/commands.md"),
+    include_str!("../../../../docs/reference/conditions.md"),
+    include_str!("../../../../docs/reference/exploration.md"),
+    include_str!("../../../../docs/reference/external-agents.md"),
+    include_str!("../../../../docs/reference/file.md"),
+    include_str!("../../../../docs/reference/findings.md"),
+    include_str!("../../../../docs/reference/import.md"),
+    include_str!("../../../../docs/reference/models.md"),
+    include_str!("../../../../docs/reference/nested.md"),
+    include_str!("../../../../docs/reference/people.md"),
+    include_str!("../../../../docs/reference/providers.md"),
+    include_str!("../../../../docs/reference/readiness.md"),
+    include_str!("../../../../docs/reference/runs.md"),
+    include_str!("../../../../docs/reference/scripts.md"),
+    include_str!("../../../../docs/reference/state.md"),
+    include_str!("../../../../docs/reference/templates.md"),
+    include_str!("../../../../docs/reference/tools.md")
+);
 const TESTS: &str = include_str!("../../../../docs/tests.md");
 
 fn parse(text: &str) -> Value {

@@ -100,7 +100,7 @@ fn keys_that_checks_want_to_know() {
 
 #[test]
 fn the_reference_lists_every_function_and_no_other() {
-    let reference = include_str!("../../../../../docs/language.md");
+    let reference = include_str!("../../../../../docs/reference/conditions.md");
     let (_, rest) = reference.split_once("<!-- functions").expect("the table of functions");
     let rows = rest.lines().skip(4).take_while(|line| line.starts_with("| "));
     let cells = rows.flat_map(|row| row.split(" | ").take(2));
