@@ -7,6 +7,7 @@
 
 mod parts;
 mod records;
+mod requests;
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};

@@ -26,12 +26,13 @@
 #![doc = concat!("```\n", include_str!("../examples/front_end.rs"), "```")]
 
 mod agents;
-mod answered;
+mod answer_checks;
 pub mod around;
 pub mod batch;
 mod carried;
 mod client_servers;
 pub mod config;
+mod decided_requests;
 mod definitions;
 mod desk;
 pub mod elsewhere;
@@ -72,8 +73,9 @@ mod substitutes;
 mod tools;
 pub mod trust;
 
-pub use answered::{UnusedAnswer, check_option_answers};
+pub use answer_checks::check_option_answers;
 pub use client_servers::{ClientServer, ClientServers, ServersError};
+pub use decided_requests::UnusedAnswer;
 pub use ensemble_agents::agent::input::Answers;
 pub use error::RunError;
 pub use events::{LivePiece, Piece, RunEvent, RunEventKind, RunEvents, Tracer};

@@ -22,7 +22,7 @@ use ensemble_process::settle;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use crate::answered::{UnusedAnswer, find_named_decided};
+use crate::decided_requests::{UnusedAnswer, find_named_decided};
 use crate::desk::{ClientAnswer, Desk};
 use crate::error::RunError;
 use crate::events::{Hub, HubReporter, LogReader, RunEvents, Tracer};

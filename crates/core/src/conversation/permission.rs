@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::within::{Within, flat_within};
+pub use crate::request::PermissionDecision;
 use crate::request::{Answerer, RequestAddress};
 
 /// The decision of an operator about a tool call that needs permission.
@@ -30,35 +31,6 @@ flat_within! {
     PermissionDecided {
         call: Arc<str>, tool: Arc<str>, decision: PermissionDecision, by: DecidedBy,
         ? address: RequestAddress, ? answered_by: Answerer,
-    }
-}
-
-/// The decision whether a tool call may be made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PermissionDecision {
-    /// This call may be made.
-    Once,
-    /// This call and all later calls of the tool in this run may be made.
-    Always,
-    /// This call may not be made.
-    Denied,
-}
-
-impl PermissionDecision {
-    /// The word in the journal.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Once => "once",
-            Self::Always => "always",
-            Self::Denied => "denied",
-        }
-    }
-
-    /// Finds the decision with this word.
-    pub fn from_word(word: &str) -> Option<Self> {
-        let all = [Self::Once, Self::Always, Self::Denied];
-        all.into_iter().find(|decision| decision.as_str() == word)
     }
 }
 

@@ -6,8 +6,36 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::{PendingRequest, RequestAddress};
-use crate::conversation::PermissionDecision;
 use ensemble_language::data::Question;
+
+/// The decision whether a tool call may be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PermissionDecision {
+    /// This call may be made.
+    Once,
+    /// This call and all later calls of the tool in this run may be made.
+    Always,
+    /// This call may not be made.
+    Denied,
+}
+
+impl PermissionDecision {
+    /// The word in the journal.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Once => "once",
+            Self::Always => "always",
+            Self::Denied => "denied",
+        }
+    }
+
+    /// Finds the decision with this word.
+    pub fn from_word(word: &str) -> Option<Self> {
+        let all = [Self::Once, Self::Always, Self::Denied];
+        all.into_iter().find(|decision| decision.as_str() == word)
+    }
+}
 
 /// The source of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -11,17 +11,16 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 pub use address::{AddressCall, AddressError, AddressSegment, RequestAddress};
-pub use answer::{AnswerRecord, AnswerRefusal, AnswerSource, Answerer, RequestAnswer, find_choice, resolve_request};
+pub use answer::{
+    AnswerRecord, AnswerRefusal, AnswerSource, Answerer, PermissionDecision, RequestAnswer, find_choice,
+    resolve_request,
+};
 
-use crate::runner::Execution;
-use ensemble_language::data::{JsonMap, Question, WantedPermission, digest};
+use ensemble_language::data::{JsonMap, Question, WantedPermission};
 use ensemble_language::shown::visible;
-
-/// The number of hexadecimal digits of a digest.
-const DIGEST_LENGTH: usize = 16;
 
 /// The number of bytes of the arguments of a call that a question shows.
 const SHOWN_ARGUMENTS: usize = 64 << 10;
@@ -112,54 +111,6 @@ pub struct PendingRequest {
 }
 
 impl PendingRequest {
-    /// Creates the question of an execution.
-    pub fn for_question(execution: &Execution, question: Question) -> Self {
-        Self::new(execution, execution.origin.clone(), "", question)
-    }
-
-    /// Creates a question that a tool asks during a call of this execution. `number`: the number of the question in the
-    /// call.
-    pub fn for_tool_question(execution: &Execution, origin: RequestOrigin, number: usize, question: Question) -> Self {
-        Self::new(execution, origin, &number.to_string(), question)
-    }
-
-    /// Creates the permission request of a call. `call`: the id of the call.
-    pub fn for_permission(
-        execution: &Execution,
-        origin: RequestOrigin,
-        call: &str,
-        tool: &str,
-        arguments: &JsonMap,
-    ) -> Self {
-        Self::new(execution, origin, call, permission_question(tool, arguments))
-    }
-
-    fn new(execution: &Execution, origin: RequestOrigin, distinct: &str, question: Question) -> Self {
-        // Attempts that were lost are continued, so their requests are the same.
-        let attempt = execution.attempt.saturating_sub(execution.lost_attempts);
-        let permission = question.permission.as_ref();
-        let shown = json!({
-            "address": origin.address,
-            "run": execution.run_id,
-            "execution": [execution.execution, attempt],
-            "distinct": distinct,
-            "prompt": question.prompt,
-            "choices": question.choices,
-            "tool": permission.map(|wanted| &wanted.tool),
-            "arguments": permission.map(|wanted| &wanted.arguments),
-        });
-        let mut text = digest(&shown.to_string());
-        text.truncate(DIGEST_LENGTH);
-        Self {
-            address: origin.address,
-            agent: execution.agent_name.clone(),
-            execution: execution.execution,
-            digest: RequestDigest::new(text),
-            question,
-            position: origin.position,
-        }
-    }
-
     /// Returns whether this is a permission request.
     pub fn is_permission(&self) -> bool {
         self.question.permission.is_some()

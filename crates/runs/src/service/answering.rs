@@ -8,7 +8,8 @@ use ensemble_core::request::{AnswerRefusal, Answerer, PendingRequest, RequestAdd
 use ensemble_core::store::{RunId, StoreError};
 
 use super::RunService;
-use crate::answered::{check_recorded, find_decided};
+use crate::answer_checks::check_recorded;
+use crate::decided_requests::find_decided;
 use crate::desk::ClientAnswer;
 use crate::error::RunError;
 use crate::options::RunOptions;

@@ -1,0 +1,60 @@
+//! The requests of an execution, with their digests.
+
+use serde_json::json;
+
+use super::Execution;
+use crate::request::{PendingRequest, RequestDigest, RequestOrigin, permission_question};
+use ensemble_language::data::{JsonMap, Question, digest};
+
+/// The number of hexadecimal digits of a digest.
+const DIGEST_LENGTH: usize = 16;
+
+impl PendingRequest {
+    /// Creates the question of an execution.
+    pub fn for_question(execution: &Execution, question: Question) -> Self {
+        Self::from_execution(execution, execution.origin.clone(), "", question)
+    }
+
+    /// Creates a question that a tool asks during a call of this execution. `number`: the number of the question in the
+    /// call.
+    pub fn for_tool_question(execution: &Execution, origin: RequestOrigin, number: usize, question: Question) -> Self {
+        Self::from_execution(execution, origin, &number.to_string(), question)
+    }
+
+    /// Creates the permission request of a call. `call`: the id of the call.
+    pub fn for_permission(
+        execution: &Execution,
+        origin: RequestOrigin,
+        call: &str,
+        tool: &str,
+        arguments: &JsonMap,
+    ) -> Self {
+        Self::from_execution(execution, origin, call, permission_question(tool, arguments))
+    }
+
+    fn from_execution(execution: &Execution, origin: RequestOrigin, distinct: &str, question: Question) -> Self {
+        // Attempts that were lost are continued, so their requests are the same.
+        let attempt = execution.attempt.saturating_sub(execution.lost_attempts);
+        let permission = question.permission.as_ref();
+        let shown = json!({
+            "address": origin.address,
+            "run": execution.run_id,
+            "execution": [execution.execution, attempt],
+            "distinct": distinct,
+            "prompt": question.prompt,
+            "choices": question.choices,
+            "tool": permission.map(|wanted| &wanted.tool),
+            "arguments": permission.map(|wanted| &wanted.arguments),
+        });
+        let mut text = digest(&shown.to_string());
+        text.truncate(DIGEST_LENGTH);
+        Self {
+            address: origin.address,
+            agent: execution.agent_name.clone(),
+            execution: execution.execution,
+            digest: RequestDigest::new(text),
+            question,
+            position: origin.position,
+        }
+    }
+}
