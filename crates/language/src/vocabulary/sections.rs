@@ -177,7 +177,7 @@ impl Section {
     }
 
     /// Returns the name of the definition in the JSON Schema; empty: the root.
-    pub(crate) fn definition(self) -> &'static str {
+    pub fn definition(self) -> &'static str {
         self.row().definition
     }
 

@@ -183,7 +183,7 @@ fn takes_anything(schema: &Value) -> bool {
         .all(|word| schema.get(word).is_none())
 }
 
-/// A table of a page: the cells of each row.
+/// A table of a page: the cells of each row, the header first.
 type Table = Vec<Vec<&'static str>>;
 
 fn tables(page: &'static str) -> Vec<Table> {
@@ -198,9 +198,9 @@ fn tables(page: &'static str) -> Vec<Table> {
     tables
 }
 
-/// The words in backticks in the first column.
+/// The words in backticks in the first column, below the header.
 fn names(table: &Table) -> BTreeSet<&'static str> {
-    let cells = table.iter().map(|row| row[0]);
+    let cells = table.iter().skip(1).map(|row| row[0]);
     cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect()
 }
 
