@@ -28,6 +28,9 @@ pub use ensemble_runs as runs;
 
 pub use ensemble_core::conversation::{Canceller, CompletionReason, ConversationState, Event, Record};
 pub use ensemble_core::operator::{Answer, Operator, PermissionAnswer, PermissionRequest, QuestionRequest};
+pub use ensemble_core::request::{
+    AnswerSource, Answerer, PendingRequest, RequestAddress, RequestAnswer, RequestDigest,
+};
 pub use ensemble_core::store::{Durability, MemoryStore, RunId, RunStore};
 pub use ensemble_runs::{
     EnsembleRef, Host, LivePiece, Outcome, Piece, Project, Run, RunBuilder, RunError, RunEvent, RunEventKind,

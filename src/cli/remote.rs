@@ -151,7 +151,9 @@ fn check_answers(options: &mut RunOptions, prepared: &Prepared, records: &[Recor
     let mut state = ConversationState::new(prepared.plan.clone());
     records.iter().for_each(|record| state.apply(record));
     let pending: Vec<PendingRequest> = state.pending_requests().cloned().collect();
-    let is_over = state.ended().is_some_and(|ended| !ended.completion_reason.is_resumable());
+    let is_over = state
+        .ended()
+        .is_some_and(|ended| !ended.completion_reason.is_resumable());
     let checked = check_option_answers(options, &pending, records.iter(), is_over);
     checked.map_err(|refusal| CliError::from(RunError::from(refusal)))
 }

@@ -104,11 +104,19 @@ impl TerminalOperator {
         let prompt = asked_text(&asked);
         let choices: Vec<&str> = asked.request.question.choices.iter().map(String::as_str).collect();
         let err = self.streams.err();
-        self.show(err, &visible(&asked.request.address.to_string()), &prompt, &choices, asked.default.as_deref());
-        let line = async { match self.lines.next(ANSWER).await {
+        self.show(
+            err,
+            &visible(&asked.request.address.to_string()),
+            &prompt,
+            &choices,
+            asked.default.as_deref(),
+        );
+        let line = async {
+            match self.lines.next(ANSWER).await {
                 Some(text) => Answer::text(text, AnswerSource::Terminal),
                 None => Answer::Nobody,
-            } };
+            }
+        };
         match asked.timeout {
             None => line.await,
             Some(timeout) => tokio::time::timeout(timeout, line).await.unwrap_or(Answer::TimedOut),
@@ -144,7 +152,10 @@ impl TerminalOperator {
                 true => ASKING,
                 false => ASKING_WITHOUT_COLOUR,
             };
-            let agent = format!("{asking}permission{asking:#} {}", visible(&requested.request.address.to_string()));
+            let agent = format!(
+                "{asking}permission{asking:#} {}",
+                visible(&requested.request.address.to_string())
+            );
             self.show(self.streams.err_styled(), &agent, &prompt, choices, None);
             let Some(line) = self.lines.next(PERMISSION).await else {
                 return PermissionAnswer::Nobody;
@@ -191,7 +202,9 @@ fn typed(line: &str, view: View) -> Option<Typed> {
     let line = line.trim().to_lowercase();
     Some(match (line.as_str(), view) {
         ("v" | "view" | "view all of the arguments" | "1", View::Unseen) => Typed::ShowAll,
-        ("n" | "no", _) | ("2", View::Whole | View::Unseen) | ("1", View::TooLong) => Typed::Decision(PermissionDecision::Denied),
+        ("n" | "no", _) | ("2", View::Whole | View::Unseen) | ("1", View::TooLong) => {
+            Typed::Decision(PermissionDecision::Denied)
+        }
         ("y" | "yes" | "1", View::Whole) => Typed::Decision(PermissionDecision::Once),
         ("a" | "always" | "always in this run" | "3", View::Whole) => Typed::Decision(PermissionDecision::Always),
         _ => return None,

@@ -29,7 +29,10 @@ fn a_resume_answers_the_questions_that_were_shown_each_once() {
     assert!(waiting.stderr.contains(suggested), "{}", waiting.stderr);
 
     for (answers, told) in [
-        (&["--answer", "ok=yes"][..], "`ok` is not unique; what waits for an answer: `left.ok`, `right.ok`"),
+        (
+            &["--answer", "ok=yes"][..],
+            "`ok` is not unique; what waits for an answer: `left.ok`, `right.ok`",
+        ),
         (
             &["--answer", "left.ok=yes", "--answer", "right.ok=maybe"],
             "`maybe` is none of the choices of `right.ok`: yes, no",
@@ -40,7 +43,9 @@ fn a_resume_answers_the_questions_that_were_shown_each_once() {
         assert!(refused.stderr.contains(told), "{}", refused.stderr);
     }
 
-    workspace.run(["resume", "--last", "--answer", "left.ok=yes"]).expect_code(3);
+    workspace
+        .run(["resume", "--last", "--answer", "left.ok=yes"])
+        .expect_code(3);
     let decided = workspace
         .run(["resume", "--last", "--answer", "left.ok=no"])
         .expect_code(2);
@@ -50,7 +55,11 @@ fn a_resume_answers_the_questions_that_were_shown_each_once() {
     // The bare name is unique now. The second answer is for a question that is never asked.
     let second = ["resume", "--last", "--answer", "ok=no", "--answer", "right.ok=yes"];
     let resumed = workspace.run(second).expect_code(2);
-    assert!(resumed.stderr.contains("`right.ok` was answered `no` by an option"), "{}", resumed.stderr);
+    assert!(
+        resumed.stderr.contains("`right.ok` was answered `no` by an option"),
+        "{}",
+        resumed.stderr
+    );
     let after = workspace
         .run(["resume", "--last", "--answer", "right.ok=yes"])
         .expect_code(2);
@@ -64,8 +73,17 @@ fn answers_of_a_run_are_checked_before_it_starts_and_an_unused_one_is_a_warning(
         workspace.run(["run", "outer.yaml", "--answer", answer]).expect_code(2);
     }
     assert!(workspace.runs().is_empty());
-    let both = ["run", "outer.yaml", "--answer", "left.ok=yes", "--always-answer", "right.ok=no"];
-    let run = workspace.run(both.iter().chain(&["--answer", "left.ok=no"])).expect_code(0);
+    let both = [
+        "run",
+        "outer.yaml",
+        "--answer",
+        "left.ok=yes",
+        "--always-answer",
+        "right.ok=no",
+    ];
+    let run = workspace
+        .run(both.iter().chain(&["--answer", "left.ok=no"]))
+        .expect_code(0);
     let warning = "warning: no question of `left.ok` took the answer `no`";
     assert!(run.stderr.contains(warning), "{}", run.stderr);
 }

@@ -81,7 +81,7 @@ fn a_message_that_was_cancelled_is_remembered_when_the_run_is_continued() {
         workspace.write("saved.json", continued.to_string());
         let replayed = workspace.run(record).expect_code(0);
         let told = format!("{}{}", replayed.stdout, replayed.stderr);
-        assert!(told.contains("2 turns"), "{told}");
+        assert!(told.contains("4 decisions in 1 turn"), "{told}");
     }
 }
 

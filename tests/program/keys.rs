@@ -135,7 +135,7 @@ fn a_key_is_left_nowhere() {
     );
     workspace.write(
         "bad.yaml",
-        bad + &format!("  other: {{provider: openai, model: m, base_url: 'http://me:{KEY}@x.invalid'}}\n"),
+        bad + &*format!("  other: {{provider: openai, model: m, base_url: 'http://me:{KEY}@x.invalid'}}\n"),
     );
     for format in ["json", "sarif", "junit", "github"] {
         let told = workspace

@@ -51,7 +51,10 @@ fn a_question_waits_where_nobody_can_be_asked_and_answer_run_answers_it() {
     assert_eq!(told["status"], "waiting");
     let question = &told["requests"][0];
     let expected = (&json!("editor"), &json!("Print a text?"), &json!(["yes", "no"]));
-    assert_eq!((&question["address"], &question["prompt"], &question["choices"]), expected);
+    assert_eq!(
+        (&question["address"], &question["prompt"], &question["choices"]),
+        expected
+    );
     let run = &told["run"];
     let shown = answering(&mut client, run, "editor", "yes");
     for (key, value, why) in [
@@ -70,7 +73,10 @@ fn a_question_waits_where_nobody_can_be_asked_and_answer_run_answers_it() {
         (&json!("completed"), &json!({"response": "yes"}))
     );
     let told = client.refused("answer_run", shown);
-    assert!(told.contains("`editor` was answered `yes` by an MCP client at "), "{told}");
+    assert!(
+        told.contains("`editor` was answered `yes` by an MCP client at "),
+        "{told}"
+    );
 }
 
 #[test]
@@ -139,10 +145,7 @@ fn a_form_is_withdrawn_when_somebody_else_answers() {
     let call = client.begin_call("gate", json!({}));
     let asked = client.hear("elicitation/create");
     let run = client.document("list_runs", json!({}))["runs"][0]["run"].clone();
-    assert_eq!(
-        answer(&mut client, &run, "editor", "no")["status"],
-        "completed"
-    );
+    assert_eq!(answer(&mut client, &run, "editor", "no")["status"], "completed");
     let withdrawn = client.hear("notifications/cancelled");
     assert_eq!(withdrawn["params"]["requestId"], asked["id"]);
     assert_eq!(
@@ -181,7 +184,10 @@ fn calls_that_need_permission_are_asked_for() {
     let told = client.document("careful", json!({}));
     assert_eq!(told["status"], "waiting");
     let wanted = &told["requests"][0];
-    assert_eq!((&wanted["agent"], &wanted["permission"]["tool"]), (&json!("clerk"), &json!("note")));
+    assert_eq!(
+        (&wanted["agent"], &wanted["permission"]["tool"]),
+        (&json!("clerk"), &json!("note"))
+    );
     let unclear = answering(&mut client, &told["run"], "clerk/note#1", "yes");
     let why = client.refused("answer_run", unclear);
     assert!(why.contains("none of once, always, deny"), "{why}");
@@ -232,10 +238,7 @@ fn a_client_of_the_newest_revision_repeats_its_call_with_the_answer() {
         client.ask("tools/call", params)
     };
     let declined = repeated(&mut client, json!({"action": "decline"}));
-    assert_eq!(
-        declined["structuredContent"]["status"], "waiting",
-        "{declined}"
-    );
+    assert_eq!(declined["structuredContent"]["status"], "waiting", "{declined}");
     // The server may be another one meanwhile.
     client.kill();
     let mut client = Client::modern(&workspace, &[], forms());

@@ -377,10 +377,7 @@ fn a_run_of_another_process_is_followed_and_not_driven() {
     let other = workspace.spawn(["run", "slow.yaml"]);
     begun(&workspace);
     let run = client.document("list_runs", json!({}))["runs"][0]["run"].clone();
-    assert_eq!(
-        client.document("await_run", json!({"run": run}))["status"],
-        "running"
-    );
+    assert_eq!(client.document("await_run", json!({"run": run}))["status"], "running");
     assert!(
         client
             .refused("cancel_run", json!({"run": run}))

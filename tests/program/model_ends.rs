@@ -72,7 +72,7 @@ fn a_refusal_goes_to_the_fallback() {
         let server = Server::with(vec![refusal]);
         let steady = Server::with(vec![says("Certainly.")]);
         let text = ensemble(&server.url(), ", fallback: steady").replace("openai", provider)
-            + &format!(
+            + &*format!(
                 "  steady: {{provider: openai, model: m, base_url: '{}'}}\n",
                 steady.url()
             );

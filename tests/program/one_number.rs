@@ -13,7 +13,7 @@ agents:
   - {name: a, model_profile: fake, prompt: x}
   - {name: b, model_profile: fake, prompt: y}
   - {name: inner, ensemble: inner.yaml}
-  - {name: q, type: input, prompt: 'Shall it go on?'}
+  - {name: q, input: {prompt: 'Shall it go on?'}}
 model_profiles:
   fake: {provider: simulated, replies: [fine]}
 ";

@@ -140,7 +140,7 @@ fn a_provider_that_wants_long_rest_is_left_for_its_fallback() {
     let busy = Server::with(vec![answer("429 Too Many Requests", &[("retry-after", "86400")], "")]);
     let steady = Server::with(vec![says("From the other.")]);
     let text = ensemble(&busy.url(), ", fallback: steady")
-        + &format!(
+        + &*format!(
             "  steady: {{provider: openai, model: m, base_url: '{}'}}\n",
             steady.url()
         );

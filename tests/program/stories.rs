@@ -187,8 +187,21 @@ fn the_document_tells_the_same_to_a_program() {
     assert_eq!(document["state"], "waiting");
     assert_eq!(document["completion_reason"], "waiting_for_input");
     let question = &document["questions"][0];
-    let expected = (&json!("person"), &json!("person"), &json!("Shall we ship it?"), &json!(["not yet", "yes"]));
-    assert_eq!((&question["address"], &question["agent"], &question["prompt"], &question["choices"]), expected);
+    let expected = (
+        &json!("person"),
+        &json!("person"),
+        &json!("Shall we ship it?"),
+        &json!(["not yet", "yes"]),
+    );
+    assert_eq!(
+        (
+            &question["address"],
+            &question["agent"],
+            &question["prompt"],
+            &question["choices"]
+        ),
+        expected
+    );
     let story = document["story"].as_array().expect("a list");
     let what: Vec<&Value> = story.iter().map(|chapter| &chapter["what"]).collect();
     assert_eq!(what, ["turn", "turn", "turn", "ended"]);

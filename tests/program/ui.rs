@@ -246,7 +246,11 @@ fn a_question_is_answered_by_another_client_than_the_one_that_started_the_run() 
     let page = Page::start(&workspace);
     let id = asking(&page);
     // Another address, another question of the address, and an answer that is none of the choices.
-    for (key, value) in [("address", "printer"), ("digest", "0000000000000000"), ("answer", "perhaps")] {
+    for (key, value) in [
+        ("address", "printer"),
+        ("digest", "0000000000000000"),
+        ("answer", "perhaps"),
+    ] {
         let mut body = page.answering(&id, "answer", "yes");
         body[key] = json!(value);
         let wrong = page.post("/api/answer", &body);

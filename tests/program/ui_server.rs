@@ -5,7 +5,6 @@
 use super::ui::{asking, workspace};
 use crate::support::page::{Page, TOKEN};
 use crate::support::{Workspace, eventually};
-use serde_json::json;
 
 #[test]
 fn a_run_beside_its_page_asks_there_and_ends_with_ctrl_c() {

@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Running, Workspace};
 
@@ -143,7 +143,7 @@ impl Page {
         let lists = [&waiting["questions"], &waiting["permissions"], &head["questions"]];
         let request = lists.iter().find_map(|list| list.as_array()?.first());
         let request = request.unwrap_or_else(|| panic!("a request: {head}"));
-        json!({"id": id, "address": request["address"], "digest": request["digest"], key: answer})
+        serde_json::json!({"id": id, "address": request["address"], "digest": request["digest"], key: answer})
     }
 
     /// Answers the first question of the run.

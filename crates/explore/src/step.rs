@@ -58,7 +58,7 @@ impl Position {
                 responders: Default::default(),
                 definitions: None,
                 forked_from: None,
-            caller: RequestOrigin::default(),
+                caller: RequestOrigin::default(),
                 trace: None,
                 program: String::new(),
             })),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use ensemble_core::conversation::{
-    AttemptFailed, Event, ExecutionFinished, ExecutionStarted, InputRequested, PartEnded, ToolCallEnded, Within,
+    AttemptFailed, Event, ExecutionFinished, InputRequested, PartEnded, ToolCallEnded, Within,
 };
 use ensemble_core::request::PendingRequest;
 use ensemble_language::data::Usage;
@@ -64,7 +64,7 @@ impl OpenExecution {
     /// Applies an event of this execution.
     pub(crate) fn apply(&mut self, event: &Event, at: DateTime<Utc>) {
         match event {
-            Event::ExecutionStarted(event) => self.start_attempt(event, at),
+            Event::ExecutionStarted(_) => self.start_attempt(at),
             Event::ReplyReceived(event) => self.spend_inside(&event.within, event.usage),
             Event::RequestStopped(event) => self.spend_inside(&event.within, event.usage),
             Event::ToolCallEnded(event) => self.end_call(event),
@@ -100,7 +100,7 @@ impl OpenExecution {
     }
 
     /// Starts an attempt. The usage of an attempt that was cut short is settled.
-    fn start_attempt(&mut self, _event: &ExecutionStarted, at: DateTime<Utc>) {
+    fn start_attempt(&mut self, at: DateTime<Utc>) {
         self.settle_inside();
         self.requests.clear();
         self.ended.attempts += 1;

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use ensemble_core::request::PendingRequest;
 use ensemble_core::conversation::{CompletionReason, Event, Record, RunEnded, RunResumed, RunStarted, TurnStarted};
+use ensemble_core::request::PendingRequest;
 use ensemble_core::store::RunId;
 
 use crate::ledger::OpenExecution;
@@ -174,8 +174,7 @@ impl RunHistory {
                 *self.starts.entry((start.agent.clone(), *position)).or_default() += 1;
             }
             self.idle.remove(&start.agent);
-            self.open
-                .push(OpenExecution::new(start.agent.clone(), event.turn));
+            self.open.push(OpenExecution::new(start.agent.clone(), event.turn));
         }
         for waiting in &event.waiting {
             self.idle.insert(waiting.agent.clone(), waiting.reason.to_string());

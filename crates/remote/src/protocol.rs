@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use ensemble_core::conversation::{CompletionReason, Record, RunStarted};
 use ensemble_core::conversation::PermissionDecision;
-use ensemble_core::request::RequestDigest;
+use ensemble_core::conversation::{CompletionReason, Record, RunStarted};
 use ensemble_core::records::{LineError, decode, encode};
+use ensemble_core::request::RequestDigest;
 use ensemble_core::store::RunId;
-use ensemble_runs::Answers;
 use ensemble_history::{RunState, RunSummary};
 use ensemble_language::data::Usage;
+use ensemble_runs::Answers;
 use ensemble_runs::Ready;
 use ensemble_runs::batch::GivenToRun;
 use ensemble_runs::steps::InnerRun;

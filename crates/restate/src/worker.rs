@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use ensemble_core::conversation::{ConversationState, Event, Record};
 use ensemble_core::executor::Clock;
+use ensemble_core::request::AnswerRecord;
 use ensemble_language::source::Source;
 use ensemble_remote::Remote;
 use ensemble_remote::protocol::{Done, InnerEnded, InnerLines, InnerWanted, Records, StartRun, Work, lines};
@@ -242,7 +243,10 @@ impl Worker {
             ..RunOptions::default()
         };
         options.answers = known.start.answers.clone();
-        known.used_answers.iter().for_each(|used| options.answers.remove_used(used));
+        known
+            .used_answers
+            .iter()
+            .for_each(|used| options.answers.remove_used(used));
         if let Some(answer) = &work.answer {
             options.answers.insert(&*work.agent, answer.clone());
         }

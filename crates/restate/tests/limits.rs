@@ -19,7 +19,9 @@ use ensemble_runs::{EnsembleRef, RunOptions, Runs};
 use serde_json::{Value, json};
 
 use support::compare::{folded, told};
-use support::{Engine, PATIENCE, all_records, in_a_network, process_in, records_when, remote, start};
+use support::{
+    Engine, PATIENCE, all_records, digest_of_question, in_a_network, process_in, records_when, remote, start,
+};
 
 /// The first time it does not end.
 const SLOW: &str = "name: slow\nagents: [{name: a, script: slow.sh}]\n";
@@ -205,6 +207,7 @@ async fn late() {
         asked: waits.len() as u64,
         answer: json!("21"),
         decision: None,
+        digest: digest_of_question(&waits),
         at: Utc::now(),
     };
     remote().answer(id, &answer).await.expect("it is taken");

@@ -13,8 +13,8 @@ use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 
 use chrono::Utc;
-use ensemble_core::conversation::{CompletionReason, Event, Record};
 use ensemble_core::conversation::PermissionDecision;
+use ensemble_core::conversation::{CompletionReason, Event, Record};
 use ensemble_core::operator::{Answer as Said, Operator, PermissionAnswer, PermissionRequest, QuestionRequest};
 use ensemble_core::request::AnswerSource;
 use ensemble_core::runner::BoxFuture;
@@ -146,7 +146,11 @@ async fn decisions() {
     );
     assert_eq!(written(&engine), [1, 2, 3]);
 
-    let decisions = vec![PermissionDecision::Once, PermissionDecision::Denied, PermissionDecision::Always];
+    let decisions = vec![
+        PermissionDecision::Once,
+        PermissionDecision::Denied,
+        PermissionDecision::Always,
+    ];
     let runs = engine.runs().asking(Arc::new(Scripted(Mutex::new(decisions))));
     assert_eq!(
         without_attempts(told(&state, &records)),

@@ -13,8 +13,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use chrono::Utc;
-use ensemble_core::conversation::{CompletionReason, Event, Record};
 use ensemble_core::conversation::PermissionDecision;
+use ensemble_core::conversation::{CompletionReason, Event, Record};
 use ensemble_core::request::PendingRequest;
 use ensemble_core::store::{MemoryStore, RunId, StoredRun};
 use ensemble_language::plan::Plan;

@@ -24,7 +24,9 @@ use serde_json::{Value, json};
 
 use support::compare::{folded, here, nested, told, without_attempts};
 use support::random::{FATE, text_of};
-use support::{Engine, INGRESS, all_records, in_a_network, process_in, records_when, remote, skipped, start};
+use support::{
+    Engine, INGRESS, all_records, digest_of_question, in_a_network, process_in, records_when, remote, skipped, start,
+};
 
 #[test]
 fn runs_on_the_engine_end_as_runs_here_do() {
@@ -117,6 +119,7 @@ async fn questions() {
         asked: records.len() as u64,
         answer: json!("21"),
         decision: None,
+        digest: digest_of_question(&records),
         at: Utc::now(),
     };
     remote()

@@ -22,7 +22,10 @@ use ensemble_remote::protocol::Answer;
 use serde_json::json;
 
 use support::compare::folded;
-use support::{Engine, INGRESS, PATIENCE, all_records, in_a_network, process_in, records_when, remote, skipped, start};
+use support::{
+    Engine, INGRESS, PATIENCE, all_records, digest_of_question, in_a_network, process_in, records_when, remote,
+    skipped, start,
+};
 
 /// Three agents, one after the other; the middle one waits for a file.
 const CHAIN: &str = "name: chain
@@ -205,6 +208,7 @@ async fn goes_on() {
         asked: records.len() as u64,
         answer: json!("21"),
         decision: None,
+        digest: digest_of_question(&records),
         at: Utc::now(),
     };
     remote().answer(id, &answer).await.expect("it is taken");

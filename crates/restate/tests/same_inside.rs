@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use support::compare::{folded, told, without_attempts};
 use support::random::{FATE, text_of};
-use support::{Engine, in_a_network, records_when, remote, start};
+use support::{Engine, digest_of_question, in_a_network, records_when, remote, start};
 
 /// How many ensembles.
 const ENSEMBLES: usize = 36;
@@ -124,6 +124,7 @@ async fn there(plan: &Arc<Plan>, id: &str) -> (Value, usize) {
             asked: records.len() as u64,
             answer: json!("7"),
             decision: None,
+            digest: digest_of_question(&records),
             at: Utc::now(),
         };
         remote().answer(id, &answer).await.expect("it is taken");

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use ensemble_core::conversation::{Canceller, CompletionReason, Event};
-use ensemble_core::store::MemoryStore;
 use ensemble_core::request::{AnswerSource, RequestAnswer};
+use ensemble_core::store::MemoryStore;
 use ensemble_runs::{EnsembleRef, Host, Piece, Project, RunError, RunEventKind, RunOptions, Runs};
 
 const GATE: &str = r#"

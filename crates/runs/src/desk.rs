@@ -152,9 +152,8 @@ impl Desk {
 
     fn try_answer(&self, given: &ClientAnswer) -> Result<Accepted, AnswerRefusal> {
         let mut state = self.lock();
-        let is_same = |address: &RequestAddress, digest: &RequestDigest| {
-            *address == given.address && *digest == given.digest
-        };
+        let is_same =
+            |address: &RequestAddress, digest: &RequestDigest| *address == given.address && *digest == given.digest;
         let at = state.open.iter().position(|open| {
             let request = open.request.request();
             is_same(&request.address, &request.digest)
@@ -190,7 +189,11 @@ impl Desk {
                     address: given.address.clone(),
                 });
             }
-            if state.expected.iter().any(|expected| is_same(&expected.address, &expected.digest)) {
+            if state
+                .expected
+                .iter()
+                .any(|expected| is_same(&expected.address, &expected.digest))
+            {
                 return Ok(Accepted::NotAskedYet);
             }
         }

@@ -61,7 +61,9 @@ impl Asking {
     pub(crate) fn add(&self, ensemble: &Ensemble, address: &RequestAddress) {
         let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
         questions.extend(ensemble.agents.iter().filter_map(|agent| {
-            let AgentKind::Input(spec) = &agent.kind else { return None };
+            let AgentKind::Input(spec) = &agent.kind else {
+                return None;
+            };
             Some(PendingRequest {
                 address: address.with_agent(agent.name.clone()),
                 agent: agent.name.clone(),
@@ -114,7 +116,11 @@ impl Asking {
     }
 
     /// Finds the questions that a text names.
-    fn find_asking<'q>(&self, given: &str, questions: &'q [PendingRequest]) -> Result<Vec<&'q PendingRequest>, RunError> {
+    fn find_asking<'q>(
+        &self,
+        given: &str,
+        questions: &'q [PendingRequest],
+    ) -> Result<Vec<&'q PendingRequest>, RunError> {
         let path = given.parse().map(|address: RequestAddress| address.static_path());
         let is_meant = |question: &&PendingRequest| {
             question.address.is_named(given) || path.as_ref() == Ok(&question.address.static_path())
@@ -126,7 +132,9 @@ impl Asking {
                 asking.push(question);
             }
         }
-        let exact = asking.iter().position(|question| path.as_ref() == Ok(&question.address.static_path()));
+        let exact = asking
+            .iter()
+            .position(|question| path.as_ref() == Ok(&question.address.static_path()));
         if let Some(exact) = exact {
             asking = vec![asking[exact]];
         }
@@ -160,7 +168,10 @@ pub(crate) fn check_tools(allowed: &[String], is_denied: bool, ensemble: &Ensemb
         let found = ensemble.tool(tool);
         // The address of a call, which is checked when the call is asked for.
         let is_address = name.contains('#') && name.parse::<RequestAddress>().is_ok();
-        is_address || name == "*" || is_external(ensemble, name) || found.is_some_and(|tool| member.is_none() || is_server(tool))
+        is_address
+            || name == "*"
+            || is_external(ensemble, name)
+            || found.is_some_and(|tool| member.is_none() || is_server(tool))
     };
     match allowed.iter().find(|name| !is_known(name)) {
         Some(name) if !holds_others => {

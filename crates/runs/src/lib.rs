@@ -72,8 +72,8 @@ mod substitutes;
 mod tools;
 pub mod trust;
 
-pub use client_servers::{ClientServer, ClientServers, ServersError};
 pub use answered::{UnusedAnswer, check_option_answers};
+pub use client_servers::{ClientServer, ClientServers, ServersError};
 pub use ensemble_agents::agent::input::Answers;
 pub use error::RunError;
 pub use events::{LivePiece, Piece, RunEvent, RunEventKind, RunEvents, Tracer};

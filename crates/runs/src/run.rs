@@ -184,15 +184,23 @@ impl Run {
         by: impl Into<Answerer>,
     ) -> Result<(), RunError> {
         let (address, digest, by) = (request.address.clone(), request.digest.clone(), by.into());
-        self.answer_shown(ClientAnswer { address, digest, answer, by }).await
+        self.answer_shown(ClientAnswer {
+            address,
+            digest,
+            answer,
+            by,
+        })
+        .await
     }
 
     pub(crate) async fn answer_shown(&self, answer: ClientAnswer) -> Result<(), RunError> {
         let address = answer.address.clone();
         let answered = self.desk.answer(answer);
-        self.unless_over(answered, || format!("the conversation ended, and `{address}` did not ask"))
-            .await?
-            .map_err(RunError::from)
+        self.unless_over(answered, || {
+            format!("the conversation ended, and `{address}` did not ask")
+        })
+        .await?
+        .map_err(RunError::from)
     }
 
     /// Returns the answers of options that no question has taken, each with the answer that was used instead.
@@ -236,7 +244,11 @@ impl Run {
         self.unless_over(waited, why).await?.map_err(RunError::from)
     }
 
-    async fn unless_over<T>(&self, asked: impl Future<Output = T>, why: impl FnOnce() -> String) -> Result<T, RunError> {
+    async fn unless_over<T>(
+        &self,
+        asked: impl Future<Output = T>,
+        why: impl FnOnce() -> String,
+    ) -> Result<T, RunError> {
         let mut leg = self.leg.clone();
         tokio::select! {
             biased;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ensemble_core::conversation::{Canceller, CompletionReason, Event, Interruption};
 use ensemble_core::conversation::PermissionDecision;
+use ensemble_core::conversation::{Canceller, CompletionReason, Event, Interruption};
 use ensemble_core::request::{AnswerSource, RequestAnswer};
 use ensemble_core::store::{MemoryStore, RunStore};
 use ensemble_runs::files::FileStore;
@@ -131,7 +131,7 @@ async fn of_two_runs_in_one_process_one_is_cancelled_and_the_other_goes_on() {
     let ended = endless.outcome().await.expect("ends");
     assert_eq!(ended.completion_reason, CompletionReason::Cancelled);
     assert_eq!(ended.detail.as_deref(), Some("stopped by a test"));
-    asking.answer("person", "21").await.expect("is asked");
+    answer(&asking, "person", "21").await;
     let ended = asking.outcome().await.expect("ends");
     assert_eq!(ended.completion_reason, CompletionReason::Completed);
     let state = asking.finish().await.expect("closes").state;
@@ -271,7 +271,10 @@ tools:
 
 #[tokio::test]
 async fn calls_are_permitted_through_the_handle_with_all_their_arguments() {
-    for (decision, expected) in [(PermissionDecision::Once, "result"), (PermissionDecision::Denied, "error")] {
+    for (decision, expected) in [
+        (PermissionDecision::Once, "result"),
+        (PermissionDecision::Denied, "error"),
+    ] {
         let (_folder, runs) = runs(&[("tool.yaml", TOOL), ("look.rhai", "`seen: ${parameters.word}`")]);
         let run = runs.start("tool.yaml", RunOptions::default()).await.expect("starts");
         let mut events = run.events();
@@ -281,7 +284,10 @@ async fn calls_are_permitted_through_the_handle_with_all_their_arguments() {
                 _ => continue,
             }
         };
-        assert_eq!((call.request.address.to_string().as_str(), &*call.tool), ("a/look#1", "look"));
+        assert_eq!(
+            (call.request.address.to_string().as_str(), &*call.tool),
+            ("a/look#1", "look")
+        );
         assert_eq!(call.arguments["word"], "gannet");
         assert_eq!(run.open_requests().len(), 1);
         let permission = RequestAnswer::Permission(decision);

@@ -26,7 +26,14 @@ agents:
   - {name: bot, model_profile: m, tools: [pay]}
 "#;
 const INNER: &str = "name: inner\nagents:\n  - {name: ok, input: {prompt: Shall it be?, choices: [yes, no]}}\n";
-const ADDRESSES: [&str; 6] = ["right.ok", "left.ok", "each[alpha].ok", "each[beta].ok", "bot/pay#1", "bot/pay#2"];
+const ADDRESSES: [&str; 6] = [
+    "right.ok",
+    "left.ok",
+    "each[alpha].ok",
+    "each[beta].ok",
+    "bot/pay#1",
+    "bot/pay#2",
+];
 
 /// A folder with the ensembles, and the service of its runs.
 struct Fixture {
@@ -42,7 +49,11 @@ fn write(path: &std::path::Path, text: &str) {
 
 fn fixture() -> Fixture {
     let folder = tempfile::tempdir().expect("a folder");
-    let files = [("waiting.yaml", WAITING), ("inner.yaml", INNER), ("pay.rhai", "`paid ${parameters.sum}`")];
+    let files = [
+        ("waiting.yaml", WAITING),
+        ("inner.yaml", INNER),
+        ("pay.rhai", "`paid ${parameters.sum}`"),
+    ];
     for (name, text) in files {
         write(&folder.path().join(name), text);
     }
@@ -59,7 +70,10 @@ impl Fixture {
     /// A run that no process drives, and that waits for all answers.
     async fn recorded(&self) -> RunId {
         let runs = self.runs.clone().asking(Arc::new(Unattended));
-        let run = runs.start("waiting.yaml", RunOptions::default()).await.expect("it starts");
+        let run = runs
+            .start("waiting.yaml", RunOptions::default())
+            .await
+            .expect("it starts");
         let id = run.id().clone();
         let state = run.finish().await.expect("the store can be written").state;
         let reason = state.ended().map(|ended| ended.completion_reason);
@@ -69,7 +83,11 @@ impl Fixture {
 
     /// A run that this process drives, when it has asked everything.
     async fn driven(&self) -> RunId {
-        let id = self.service.start("waiting.yaml", RunOptions::default()).await.expect("it starts");
+        let id = self
+            .service
+            .start("waiting.yaml", RunOptions::default())
+            .await
+            .expect("it starts");
         self.wait_for_all(&id, ADDRESSES.len()).await;
         id
     }
@@ -77,7 +95,10 @@ impl Fixture {
     async fn wait_for_all(&self, id: &RunId, count: usize) {
         let service = self.service.clone();
         let all = |_: &_| service.open_requests(id).len() == count;
-        self.service.wait_for_request(id, all).await.expect("it asks everything");
+        self.service
+            .wait_for_request(id, all)
+            .await
+            .expect("it asks everything");
     }
 
     async fn pending(&self, id: &RunId) -> Vec<PendingRequest> {
@@ -87,7 +108,9 @@ impl Fixture {
     async fn answer(&self, id: &RunId, request: &PendingRequest, answer: RequestAnswer) -> Result<(), RunError> {
         let shown = (&request.address, &request.digest);
         let options = RunOptions::default();
-        self.service.answer(id, shown, answer, AnswerSource::Page, options).await
+        self.service
+            .answer(id, shown, answer, AnswerSource::Page, options)
+            .await
     }
 }
 
@@ -127,7 +150,11 @@ async fn all_requests_are_listed_in_the_order_of_the_file_live_and_recorded() {
 async fn each_request_is_answered_by_itself() {
     for is_recorded in [false, true] {
         let fixture = fixture();
-        let id = if is_recorded { fixture.recorded().await } else { fixture.driven().await };
+        let id = if is_recorded {
+            fixture.recorded().await
+        } else {
+            fixture.driven().await
+        };
         // From the last to the first, so that an answer that takes the first of a name is seen.
         let all = fixture.pending(&id).await;
         for at in (0..all.len()).rev() {
@@ -164,7 +191,10 @@ async fn an_answer_is_checked_before_anything_continues() {
         let pending = fixture.pending(&id).await;
         let maybe = RequestAnswer::Text("maybe".to_owned());
         let refused = refusal(fixture.answer(&id, &pending[0], maybe).await);
-        assert_eq!(refused.to_string(), "`maybe` is none of the choices of `right.ok`: yes, no");
+        assert_eq!(
+            refused.to_string(),
+            "`maybe` is none of the choices of `right.ok`: yes, no"
+        );
         let once = RequestAnswer::Permission(PermissionDecision::Once);
         let refused = refusal(fixture.answer(&id, &pending[0], once).await);
         assert!(matches!(refused, AnswerRefusal::WrongKind { .. }), "{refused}");
@@ -214,28 +244,51 @@ async fn options_of_a_resume_answer_the_requests_that_were_shown() {
     let fixture = fixture();
     let id = fixture.recorded().await;
     let rows: [(&[(&str, &str)], &str); 4] = [
-        (&[("ok", "yes")], "`ok` is not unique; what waits for an answer: `right.ok`, `left.ok`, `each[alpha].ok`, `each[beta].ok`"),
-        (&[("right.ok", "yes"), ("left.ok", "maybe")], "`maybe` is none of the choices of `left.ok`: yes, no"),
-        (&[("middle.ok", "yes")], "`middle.ok` asks nothing; what waits for an answer: "),
+        (
+            &[("ok", "yes")],
+            "`ok` is not unique; what waits for an answer: `right.ok`, `left.ok`, `each[alpha].ok`, `each[beta].ok`",
+        ),
+        (
+            &[("right.ok", "yes"), ("left.ok", "maybe")],
+            "`maybe` is none of the choices of `left.ok`: yes, no",
+        ),
+        (
+            &[("middle.ok", "yes")],
+            "`middle.ok` asks nothing; what waits for an answer: ",
+        ),
         (&[("right.ok", "yes")], ""),
     ];
     for (answers, expected) in rows {
         let mut options = RunOptions::default();
-        answers.iter().for_each(|(address, text)| options.answers.push_next(*address, *text));
+        answers
+            .iter()
+            .for_each(|(address, text)| options.answers.push_next(*address, *text));
         let unattended = fixture.runs.clone().asking(Arc::new(Unattended));
         match unattended.resume(&id, options).await {
             Ok(run) => {
                 assert_eq!(expected, "");
                 run.finish().await.expect("the store can be written");
             }
-            Err(error) => assert!(error.to_string().starts_with(expected) && !expected.is_empty(), "{error}"),
+            Err(error) => assert!(
+                error.to_string().starts_with(expected) && !expected.is_empty(),
+                "{error}"
+            ),
         }
     }
     assert_eq!(addresses(&fixture.pending(&id).await), ADDRESSES[1..]);
     let mut options = RunOptions::default();
     options.answers.push_next("right.ok", "no");
-    let decided = fixture.runs.resume(&id, options).await.err().expect("it is decided").to_string();
-    assert!(decided.starts_with("`right.ok` was answered `yes` by an option at "), "{decided}");
+    let decided = fixture
+        .runs
+        .resume(&id, options)
+        .await
+        .err()
+        .expect("it is decided")
+        .to_string();
+    assert!(
+        decided.starts_with("`right.ok` was answered `yes` by an option at "),
+        "{decided}"
+    );
 }
 
 #[tokio::test]
@@ -243,17 +296,25 @@ async fn the_record_says_who_answered() {
     let fixture = fixture();
     let id = fixture.driven().await;
     for request in fixture.pending(&id).await {
-        fixture.answer(&id, &request, fitting(&request)).await.expect("it waits");
+        fixture
+            .answer(&id, &request, fitting(&request))
+            .await
+            .expect("it waits");
     }
     fixture.service.ended(&id).await;
     let mut answered = Vec::new();
     for event in fixture.service.recorded_events(&id).await.expect("it can be read") {
-        let RunEventKind::Committed(record) = event.kind else { continue };
+        let RunEventKind::Committed(record) = event.kind else {
+            continue;
+        };
         match &record.event {
             Event::ExecutionFinished(finished) => {
                 if let Some(answer) = &finished.answer {
                     assert_eq!(answer.by.source, AnswerSource::Page);
-                    assert_eq!((answer.prompt.as_str(), answer.answer.as_str()), ("Shall it be?", "yes"));
+                    assert_eq!(
+                        (answer.prompt.as_str(), answer.answer.as_str()),
+                        ("Shall it be?", "yes")
+                    );
                     answered.push(answer.address.to_string());
                 }
             }

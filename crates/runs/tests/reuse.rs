@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ensemble_core::conversation::{Event, Record};
-use ensemble_core::store::{Durability, LogEnd, MemoryStore, RunId, RunStore as _};
+use ensemble_core::store::{Durability, LogEnd, MemoryStore, RunId};
 use ensemble_language::data::Context;
 use ensemble_runs::{ForkChanges, Host, Project, ReadyFork, RunOptions, Runs};
 

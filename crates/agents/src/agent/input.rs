@@ -22,9 +22,7 @@ use super::build_error::BuildError;
 use super::scope::{listens_to, scope, warn_of_missed};
 use super::{AttemptOutcome, AttemptResult, BoxFuture, Execution, Runner};
 use ensemble_core::operator::{Answer, Operator, QuestionRequest};
-use ensemble_core::request::{
-    AnswerRecord, AnswerSource, Answerer, PendingRequest, RequestAnswer, find_choice,
-};
+use ensemble_core::request::{AnswerRecord, AnswerSource, Answerer, PendingRequest, RequestAnswer, find_choice};
 use ensemble_core::store::RunId;
 use ensemble_core::thread::Iteration;
 use ensemble_language::data::{Failure, FailureKind, JsonMap, Question, Usage, output_from_text, output_from_value};

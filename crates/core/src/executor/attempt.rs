@@ -3,9 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::conversation::{
-    ConversationState, ExecutionEnd, ExecutionFinished, InputRequested, OpenExecution, Slot,
-};
+use crate::conversation::{ConversationState, ExecutionEnd, ExecutionFinished, InputRequested, OpenExecution, Slot};
 use crate::request::PendingRequest;
 use crate::runner::{AttemptResult, CollectedNotes, Execution, ExecutionRecords, Notes};
 use crate::stopwatch::Stopwatch;

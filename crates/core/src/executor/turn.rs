@@ -10,8 +10,8 @@ use super::attempt::{execution, finished, input_requested, pause_before_retry, q
 use super::records::{Records, parts, record_of, records};
 use super::{Executor, Pace};
 use crate::conversation::{
-    AttemptFailed, ConversationState, Event, ExecutionFinished, ExecutionStarted, Interruption,
-    PartEnded, Record, RequestStopped, Within,
+    AttemptFailed, ConversationState, Event, ExecutionFinished, ExecutionStarted, Interruption, PartEnded, Record,
+    RequestStopped, Within,
 };
 use crate::log::{CommitError, SyncPoint};
 use crate::runner::{AttemptOutcome, AttemptResult, BoxFuture, CollectedNotes, Notes, ToLog, no_end_after, turn_is_up};

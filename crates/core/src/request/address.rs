@@ -178,7 +178,9 @@ impl FromStr for RequestAddress {
             text,
             chars: text.char_indices().peekable(),
         };
-        reader.read_address().ok_or_else(|| AddressError { text: text.to_owned() })
+        reader
+            .read_address()
+            .ok_or_else(|| AddressError { text: text.to_owned() })
     }
 }
 
@@ -213,7 +215,11 @@ impl AddressReader<'_> {
         let mut calls = Vec::new();
         while self.take('/') {
             let tool = self.read_name(is_special_in_tool)?;
-            let number = if self.take('#') { self.read_number()? } else { return None };
+            let number = if self.take('#') {
+                self.read_number()?
+            } else {
+                return None;
+            };
             calls.push(AddressCall { tool, number });
         }
         Some(AddressSegment { agent, part, calls })
@@ -305,7 +311,9 @@ mod tests {
 
     #[test]
     fn other_texts_are_no_addresses() {
-        for text in ["", ".", "a.", ".a", "a[", "a[]", "a[b", "a/b", "a/b#", "a/b#x", "a b", r#""a"#] {
+        for text in [
+            "", ".", "a.", ".a", "a[", "a[]", "a[b", "a/b", "a/b#", "a/b#x", "a b", r#""a"#,
+        ] {
             assert!(text.parse::<RequestAddress>().is_err(), "{text}");
         }
     }

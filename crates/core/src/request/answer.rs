@@ -223,9 +223,7 @@ pub fn find_choice(answer: &str, choices: &[String], by_number: bool) -> Option<
         let number: usize = answer.parse().ok()?;
         choices.get(number.checked_sub(1)?)
     };
-    named
-        .or_else(|| by_number.then(numbered).flatten())
-        .cloned()
+    named.or_else(|| by_number.then(numbered).flatten()).cloned()
 }
 
 impl PendingRequest {

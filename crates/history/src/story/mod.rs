@@ -19,11 +19,11 @@ use chrono::{DateTime, Utc};
 use indexmap::IndexMap;
 use serde_json::Value;
 
-use ensemble_core::request::PendingRequest;
 use ensemble_core::conversation::{
     ExecutionFinished, Interruption, PartEnded, PermissionDecided, RequestsByTarget, RunEnded, RunStarted,
     TurnFinished, Waiting,
 };
+use ensemble_core::request::PendingRequest;
 use ensemble_core::thread::{StopReason, ToolCall};
 use ensemble_language::data::{Context, Failure, Question, Request, Usage};
 

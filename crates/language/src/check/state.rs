@@ -4,7 +4,7 @@ use super::subject::Subject;
 use std::collections::HashMap;
 
 use crate::diagnostic::Finding;
-use crate::ensemble::{Agent};
+use crate::ensemble::Agent;
 use crate::loader::codes;
 use crate::source::{At, Route};
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use ensemble_core::conversation::{ConversationState, Event, OpenExecution, Record};
+use ensemble_core::request::PendingRequest;
 use ensemble_core::store::RunId;
 use ensemble_history::{Driver, RunHistory};
-use ensemble_core::request::PendingRequest;
 use ensemble_language::plan::Plan;
 use ensemble_remote::protocol::{Brief, InnerLines, StartRun, lines};
 use restate_sdk::prelude::*;

@@ -16,7 +16,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::Utc;
-use ensemble_core::conversation::Record;
+use ensemble_core::conversation::{Event, Record};
+use ensemble_core::request::RequestDigest;
 use ensemble_core::store::{MemoryStore, RunId};
 use ensemble_language::plan::Plan;
 use ensemble_remote::Remote;
@@ -208,6 +209,15 @@ async fn register(admin: &str) {
 fn runs_of(folder: PathBuf) -> Runs {
     let host = Host::system().unattended();
     Runs::open(Project::at(folder), host).with_store(Arc::new(MemoryStore::new()))
+}
+
+/// Returns the digest of the latest question in the records.
+pub(crate) fn digest_of_question(records: &[Record]) -> RequestDigest {
+    let digests = records.iter().rev().filter_map(|record| match &record.event {
+        Event::InputRequested(requested) => Some(requested.digest.clone()),
+        _ => None,
+    });
+    digests.into_iter().next().expect("a question")
 }
 
 pub(crate) fn remote() -> Remote {

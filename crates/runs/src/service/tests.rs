@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use ensemble_core::conversation::{CompletionReason, Event};
+use ensemble_core::request::{AnswerSource, RequestAddress, RequestAnswer};
 use ensemble_core::store::{MemoryStore, RunId};
 use ensemble_history::RunState;
 
 use super::{Follow, RunService};
+use crate::error::RunError;
 use crate::events::RunEventKind;
 use crate::host::Host;
 use crate::options::RunOptions;
@@ -65,7 +67,9 @@ async fn answer(service: &RunService, id: &RunId, text: &str) -> Result<(), RunE
     };
     let shown = (&request.address, &request.digest);
     let answer = RequestAnswer::Text(text.to_owned());
-    service.answer(id, shown, answer, AnswerSource::Page, RunOptions::default()).await
+    service
+        .answer(id, shown, answer, AnswerSource::Page, RunOptions::default())
+        .await
 }
 
 #[tokio::test]
@@ -175,7 +179,10 @@ async fn answers_resume_a_run_that_waits_and_are_refused_where_nobody_asks() {
     let editor = (&pending[0].address, digest);
     let refused = service.answer(&id, editor, yes(), AnswerSource::Page, RunOptions::default());
     let refused = refused.await.expect_err("it is over").to_string();
-    assert!(refused.starts_with("`editor` was answered `yes` by the page at "), "{refused}");
+    assert!(
+        refused.starts_with("`editor` was answered `yes` by the page at "),
+        "{refused}"
+    );
 }
 
 #[tokio::test]

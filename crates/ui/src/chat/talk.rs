@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use ensemble_core::conversation::{CompletionReason, Event, RunEnded};
 use ensemble_core::conversation::PermissionDecision;
+use ensemble_core::conversation::{CompletionReason, Event, RunEnded};
 use ensemble_core::operator::OperatorRequest;
 use ensemble_core::request::{AnswerSource, RequestAnswer};
 use ensemble_core::store::RunId;
@@ -73,7 +73,10 @@ impl Begun {
 async fn begin(app: &App, asked: &Asked, file: String) -> Result<Begun, Failure> {
     let (runs, last) = (app.runs.clone(), asked.messages.last().to_owned());
     let is_named = |last: &LastReply| asked.run.as_deref().is_none_or(|id| last.run.begins_with(id));
-    let remembered = app.conversations.remembered(&asked.model, &asked.messages).filter(is_named);
+    let remembered = app
+        .conversations
+        .remembered(&asked.model, &asked.messages)
+        .filter(is_named);
     let is_answer = remembered.as_ref().is_some_and(|last| last.shown.is_some());
     if !is_answer {
         let conversations = &app.conversations;

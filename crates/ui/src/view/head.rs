@@ -18,9 +18,7 @@ impl View {
         let is_inner = id.path().next().is_some();
         let is_free = driven == Driven::Nowhere && !is_inner;
         let questions = self.story.questions().into_iter().filter(|_| is_free);
-        let questions: Vec<Value> = questions
-            .map(|open| json!(open))
-            .collect();
+        let questions: Vec<Value> = questions.map(|open| json!(open)).collect();
         let warnings = &self.story.warnings;
         json!({
             "id": id,

@@ -1,7 +1,7 @@
 //! The error of a dialogue, with the thread that can be continued.
 
-use ensemble_core::thread::{StopReason, Thread, UNKNOWN_FATE};
 use ensemble_core::request::PendingRequest;
+use ensemble_core::thread::{StopReason, Thread, UNKNOWN_FATE};
 use ensemble_language::data::{FailureKind, Usage};
 use ensemble_models::{ModelError, ModelErrorKind};
 

@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::{Admission, NoTools, Tools};
 use crate::agent::BoxFuture;
 use crate::agent::schema::Schema;
-use ensemble_core::thread::{ToolCall, ToolEnd};
 use ensemble_core::request::PendingRequest;
+use ensemble_core::thread::{ToolCall, ToolEnd};
 use ensemble_language::data::Usage;
 use ensemble_models::ToolSpec;
 

@@ -74,7 +74,10 @@ impl Answers {
 
     /// Returns the addresses and texts of `--answer` and `--always-answer`. The bare name of an agent must be unique.
     pub fn option_answers(&self) -> impl Iterator<Item = (&str, &str)> {
-        let next = self.next.iter().map(|(address, text)| (address.as_str(), text.as_str()));
+        let next = self
+            .next
+            .iter()
+            .map(|(address, text)| (address.as_str(), text.as_str()));
         let always = self.always.iter();
         next.chain(always.map(|(address, text)| (address.as_str(), text.as_str())))
     }

@@ -72,7 +72,10 @@ impl Setup {
     }
 
     fn person(mut self, says: &[&str]) -> Self {
-        self.person = says.iter().map(|text| Answer::text(*text, AnswerSource::Terminal)).collect();
+        self.person = says
+            .iter()
+            .map(|text| Answer::text(*text, AnswerSource::Terminal))
+            .collect();
         self
     }
 

@@ -1,9 +1,9 @@
 //! What was said between an agent and its model in one execution: how it goes on, and what is not recorded yet.
 
 use crate::agent::dialogue::Recorded;
+use ensemble_core::request::PendingRequest;
 use ensemble_core::runner::ExecutionRecords;
 use ensemble_core::thread::{Iteration, REJECTED, Role, StopReason};
-use ensemble_core::request::PendingRequest;
 use ensemble_language::data::Usage;
 
 /// The iterations of one execution, whether they happened in this attempt or before it was cut short.

@@ -5,8 +5,8 @@
 
 use std::borrow::Cow;
 use std::num::NonZeroU32;
-use std::sync::atomic::AtomicUsize;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use serde_json::Value;
 use tokio::time::Instant;

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use crate::agent::Execution;
 use ensemble_core::conversation::{DecidedBy, PermissionDecided, PermissionDecision, Within};
 use ensemble_core::operator::{Operator, PermissionAnswer, PermissionRequest};
-use ensemble_core::request::{Answerer, AnswerSource, PendingRequest, RequestAddress, RequestOrigin};
+use ensemble_core::request::{AnswerSource, Answerer, PendingRequest, RequestAddress, RequestOrigin};
 use ensemble_core::store::RunId;
 use ensemble_core::thread::ToolCall;
 use ensemble_language::data::JsonMap;
@@ -281,7 +281,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_no_permission_is_a_refusal() {
         for decision in [decided(PermissionDecision::Denied), PermissionAnswer::Cancelled] {
-            let (permissions, _) = permissions(&[], vec![decision]);
+            let (permissions, _) = permissions(&[], vec![decision.clone()]);
             assert!(
                 matches!(ask(&permissions, Permission::Ask, "look").await, Permitted::No(_)),
                 "{decision:?}"
@@ -291,7 +291,12 @@ mod tests {
 
     #[tokio::test]
     async fn an_operator_decides_each_time_or_once_for_all() {
-        let decisions = vec![decided(PermissionDecision::Once), decided(PermissionDecision::Denied), decided(PermissionDecision::Always), decided(PermissionDecision::Denied)];
+        let decisions = vec![
+            decided(PermissionDecision::Once),
+            decided(PermissionDecision::Denied),
+            decided(PermissionDecision::Always),
+            decided(PermissionDecision::Denied),
+        ];
         let (permissions, operator) = permissions(&["files.write"], decisions);
         assert_eq!(ask(&permissions, Permission::Ask, "files.read").await, Permitted::Yes);
         let Permitted::No(refused) = ask(&permissions, Permission::Ask, "files.read").await else {

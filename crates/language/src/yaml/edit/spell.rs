@@ -86,7 +86,10 @@ pub(crate) fn is_plain(text: &str, style: Style) -> bool {
 /// Returns whether no character of the string ends a scalar between brackets.
 fn is_plain_in_flow(text: &str) -> bool {
     let mut after_colons = text.split(':').skip(1);
-    !text.contains([',', '[', ']', '{', '}'])
+    // Some readers take a dash or a question mark that is a word for the beginning of an item or a key.
+    let has_sign = text.split(' ').any(|word| matches!(word, "-" | "?"));
+    !has_sign
+        && !text.contains([',', '[', ']', '{', '}'])
         && after_colons.all(|rest| rest.starts_with(|c: char| c.is_alphanumeric() || c == '/'))
 }
 

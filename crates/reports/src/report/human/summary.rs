@@ -122,10 +122,11 @@ impl Human {
                 format!("  {DIM}copy it here with: ensemble runs fetch {id}{on}{DIM:#}\n")
             }
             CompletionReason::WaitingForInput => {
-                let answer = |request: &PendingRequest| match (word(&request.address.to_string()), request.is_permission()) {
-                    (address, true) => format!(" --allow-tool {address}"),
-                    (address, false) => format!(" --answer {address}=…"),
-                };
+                let answer =
+                    |request: &PendingRequest| match (word(&request.address.to_string()), request.is_permission()) {
+                        (address, true) => format!(" --allow-tool {address}"),
+                        (address, false) => format!(" --answer {address}=…"),
+                    };
                 let answers: String = state.pending_requests().map(answer).collect();
                 let can_be_denied = state.pending_requests().any(PendingRequest::is_permission);
                 let or = if can_be_denied { " (or --deny-tool)" } else { "" };

@@ -32,7 +32,9 @@ pub fn next(story: &Story, driver: Driver) -> Vec<Next> {
                 if open.is_permission() {
                     return format!(" --allow-tool {}", word(&address));
                 }
-                let answer = choices.first().map_or_else(|| "\"…\"".to_owned(), |choice| quoted(choice));
+                let answer = choices
+                    .first()
+                    .map_or_else(|| "\"…\"".to_owned(), |choice| quoted(choice));
                 format!(" --answer {}={answer}", word(&address))
             });
             let answers: String = answers.collect();
