@@ -21,10 +21,19 @@ Feature: People are asked
       """
 
   Scenario: One answer for every question
-    When I run `ensemble run a.yaml --answer guest=yes --output json`
+    When I run `ensemble run a.yaml --always-answer guest=yes --output json`
     Then it ends as "completed" with exit code 0
     And execution 1 of "guest" gave "response" = "yes"
     And execution 2 of "guest" gave "response" = "yes"
+
+  Scenario: One answer for the next question
+    When I run `ensemble run a.yaml --answer guest=yes --output json`
+    Then it ends as "waiting_for_input" with exit code 3
+    And execution 1 of "guest" gave "response" = "yes"
+    When I run `ensemble run a.yaml --answer guest=yes --answer guest=no --output json`
+    Then it ends as "completed" with exit code 0
+    And execution 1 of "guest" gave "response" = "yes"
+    And execution 2 of "guest" gave "response" = "no"
 
   Scenario: A list of answers, by execution
     Given the answers "answers.yaml":
@@ -126,7 +135,7 @@ Feature: People are asked
 
   Scenario: An answer must be one of the choices, however it is spelled
     Given in "a.yaml" `{prompt: "Question {{ host.nr }}?"}` becomes `{prompt: "Question?", choices: [Yes, "No"]}`
-    When I run `ensemble run a.yaml --answer guest=yes --output json`
+    When I run `ensemble run a.yaml --always-answer guest=yes --output json`
     Then it ends as "completed" with exit code 0
     And execution 1 of "guest" gave "response" = "Yes"
     When I run `ensemble run a.yaml --answer guest=perhaps --output json`
@@ -141,4 +150,4 @@ Feature: People are asked
     And no run was started
     When I run `ensemble run a.yaml --answer guest`
     Then the exit code is 2
-    And stderr says "AGENT=TEXT"
+    And stderr says "ADDRESS=TEXT"

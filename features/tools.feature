@@ -408,7 +408,7 @@ Feature: Tools
     When I run `ensemble resume --last`
     Then the exit code is 3
     And stderr says "may the tool `write` be called with {"path":"/tmp/a"}?"
-    And stderr says "--allow-tool write (or --deny-tool)"
+    And stderr says "--allow-tool 'a/write#1' (or --deny-tool)"
     When I run `ensemble resume --last --output json --allow-tool write`
     Then it ends as "completed" with exit code 0
     And execution 1 of "a" called these tools:

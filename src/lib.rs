@@ -29,7 +29,7 @@ pub use ensemble_runs as runs;
 pub use ensemble_core::conversation::{Canceller, CompletionReason, ConversationState, Event, Record};
 pub use ensemble_core::operator::{Answer, Operator, PermissionAnswer, PermissionRequest, QuestionRequest};
 pub use ensemble_core::request::{
-    AnswerSource, Answerer, PendingRequest, RequestAddress, RequestAnswer, RequestDigest,
+    AnswerSource, Answerer, PendingRequest, PermissionDecision, RequestAddress, RequestAnswer, RequestDigest,
 };
 pub use ensemble_core::store::{Durability, MemoryStore, RunId, RunStore};
 pub use ensemble_runs::{

@@ -9,4 +9,5 @@ mod project {
     mod documents;
     mod schema;
     mod shipped;
+    mod words;
 }

@@ -66,7 +66,7 @@ fn workspace() -> Workspace {
 }
 
 const RUN: [&str; 6] = ["run", "faults.yaml", "--answer", "guest=tea", "--output", "json"];
-const RESUME: [&str; 6] = ["resume", "--last", "--answer", "guest=tea", "--output", "json"];
+const RESUME: [&str; 6] = ["resume", "--last", "--always-answer", "guest=tea", "--output", "json"];
 
 /// A result without times, ids and numbers of attempts.
 fn essence(outcome: &Outcome) -> Value {

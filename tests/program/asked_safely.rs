@@ -68,7 +68,7 @@ fn nothing_that_others_say_looks_like_the_question_whether_a_tool_may_be_called(
         let asked: Vec<&String> = rows.iter().filter(|row| row.starts_with("permission")).collect();
         assert_eq!(asked.len(), 1, "{rows:#?}");
         assert!(
-            asked[0].starts_with("permission a asks: may the tool `write` be called with"),
+            asked[0].starts_with("permission a/write#1 asks: may the tool `write` be called with"),
             "{asked:?}"
         );
         // Its style is its own, also where no colours are wanted.

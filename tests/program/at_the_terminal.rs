@@ -95,7 +95,7 @@ fn a_person_at_the_terminal_is_asked_before_a_tool_is_called() {
          4}}]}\n      - done\ntools:\n  write: {script: \"echo w >> written.txt\", parameters: {type: object}, permission: ask}\n",
     );
     let mut terminal = Terminal::open(&workspace, &["run", "a.yaml"], &[]);
-    terminal.wait_for("a asks: may the tool `write` be called with {\"n\":1}?");
+    terminal.wait_for("a/write#1 asks: may the tool `write` be called with {\"n\":1}?");
     terminal.wait_for("3  always in this run");
     terminal.wait_for("> ");
     terminal.type_in("n\n");
@@ -126,7 +126,7 @@ fn a_call_is_permitted_only_if_it_was_shown_whole_and_nothing_above_can_ask() {
     // What a model says cannot steer the terminal, and the question begins a line of its own.
     terminal.wait_for("\\u{1b}[8mpermission a asks: \\u{1b}[2K");
     terminal.wait_for("\u{1b}[0m\u{1b}(B\r");
-    terminal.wait_for("may the tool `write` be called? Its arguments have 2508");
+    terminal.wait_for("a/write#1 asks: may the tool `write` be called? Its arguments have");
     terminal.wait_for("1  view all of the arguments");
     terminal.wait_for("> ");
     terminal.type_in("y\n");

@@ -305,7 +305,7 @@ fn a_person_at_the_terminal_permits_a_call_or_refuses_it() {
         let mut terminal = Terminal::open(&workspace, &["run", "a.yaml"], &[("NO_COLOR", "1")]);
         for (at, answer) in typed.iter().enumerate() {
             terminal.wait_for(&format!(
-                "a asks: may the tool `h.right` be called with {{\"q\":{}}}?",
+                "a[{at}]/h.right#1 asks: may the tool `h.right` be called with {{\"q\":{}}}?",
                 at + 1
             ));
             terminal.wait_for("3  always in this run");

@@ -121,10 +121,10 @@ fn a_whole_recorded_run_is_read_and_decided_again() {
             .run(["runs", "show", &inner.display().to_string()])
             .expect_code(0);
         workspace
-            .run(["fork", &id, "--at-turn", "5", "--answer", "you=yes"])
+            .run(["fork", &id, "--at-turn", "5", "--always-answer", "you=yes"])
             .expect_code(0);
         workspace
-            .run(["rerun", &id, "--from", "talk@4", "--answer", "you=yes"])
+            .run(["rerun", &id, "--from", "talk@4", "--always-answer", "you=yes"])
             .expect_code(0);
     }
 }

@@ -337,7 +337,7 @@ fn the_markdown_keeps_what_was_said_in_fences() {
         "{outside}"
     );
     for part in [
-        "# hostile: waiting_for_input",
+        "# hostile: waiting\n",
         "```mermaid",
         "| turn | writer | shaky | person |",
         "### Turn 2",
@@ -441,7 +441,7 @@ fn prune_deletes_what_it_is_told_and_spares_what_can_be_resumed() {
         .run(["runs", "prune", "--keep", "0", "--older-than", "0s"])
         .expect_code(0);
     assert!(
-        pruned.stderr.contains(&format!("kept {}: waiting_for_input", ids[1])),
+        pruned.stderr.contains(&format!("kept {}: waiting", ids[1])),
         "{}",
         pruned.stderr
     );

@@ -91,6 +91,8 @@ fn a_question_outlives_the_server() {
         client.document("run_status", json!({"run": run}))["status"],
         "interrupted"
     );
+    // The question was not recorded: the run asks it again.
+    client.document("await_run", json!({"run": run}));
     let told = answer(&mut client, &run, "editor", "no");
     assert_eq!(
         (&told["status"], &told["result"]),

@@ -144,7 +144,7 @@ fn a_name_that_cannot_be_meant_is_an_error() {
         (
             ["--stub", "person=x"],
             "`person` asks a person, and takes no stub",
-            "--answer person=TEXT",
+            "--always-answer person=TEXT",
         ),
         (["--stub", "writer"], "--stub takes AGENT=TEXT or AGENT=@FILE", ""),
         (

@@ -329,7 +329,7 @@ fn what_is_wrong_with_a_test_file_stands_at_its_place() {
         (
             case(&format!("    stubs: {{writer: {{text: a, json: 1}}}}\n{expect}")),
             "E082",
-            "write one of `text`, `json`, `fail` and `parts`",
+            "keep one of them",
             "3:21",
         ),
         (

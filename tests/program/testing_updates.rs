@@ -75,7 +75,7 @@ fn only_what_the_run_contradicts_is_rewritten_in_place() {
         ),
         (
             "turns:\n      - [writer]\n      - reviewer\n      - writer\n      - reviewer\n      - publish # last\n      - writer\n      - never # no\n",
-            "turns:\n      - [writer]\n      - reviewer\n      - writer\n      - reviewer\n      - publish # last\n",
+            "turns:\n      - [writer]\n      - reviewer\n      - writer\n      - reviewer\n      - publish # last\n      # no\n",
         ),
         (
             "outputs:\n        writer: |\n          First.\n          More.\n        reviewer:\n          notes: >-\n            x\n      most_turns: 4\n",

@@ -133,10 +133,11 @@ fn no_command_is_forgotten() {
     let commands = |words: &[&str]| -> Vec<String> {
         let help = workspace.run([words, &["--help"]].concat()).expect_code(0).stdout;
         let list = help
-            .split("Commands:\n")
+            .split("Usage:")
             .nth(1)
-            .and_then(|rest| rest.split("\n\n").next());
-        let lines = list.unwrap_or_default().lines().filter(|line| !line.starts_with("   "));
+            .and_then(|rest| rest.split("Options:").next());
+        let lines = list.unwrap_or_default().lines();
+        let lines = lines.filter_map(|line| line.strip_prefix("  ").filter(|line| !line.starts_with(' ')));
         let names = lines.filter_map(|line| line.split_whitespace().next());
         names.filter(|name| *name != "help").map(str::to_owned).collect()
     };

@@ -79,7 +79,7 @@ impl Provider for Prepared {
 /// The first attempt of that execution, with an input and nothing else.
 pub(super) fn execution(agent_name: &str, execution: u32) -> Execution {
     Execution {
-        origin: ensemble_core::request::RequestOrigin::default(),
+        origin: ensemble_core::request::RequestOrigin::default().with_agent(agent_name.into(), 0, execution),
         run_id: "run".into(),
         agent_name: agent_name.into(),
         execution,

@@ -152,7 +152,7 @@ impl fmt::Display for RequestAddress {
 }
 
 fn is_special_in_agent(char: char) -> bool {
-    matches!(char, '.' | '[' | ']' | '/') || is_special_in_tool(char)
+    matches!(char, '.' | '/') || is_special_in_tool(char)
 }
 
 fn is_special_in_key(char: char) -> bool {
@@ -160,7 +160,7 @@ fn is_special_in_key(char: char) -> bool {
 }
 
 fn is_special_in_tool(char: char) -> bool {
-    matches!(char, '#' | '"' | '=') || char.is_whitespace() || char.is_control()
+    matches!(char, '#' | '"' | '=' | '[' | ']') || char.is_whitespace() || char.is_control()
 }
 
 fn write_name(f: &mut fmt::Formatter<'_>, name: &str, is_special: fn(char) -> bool) -> fmt::Result {

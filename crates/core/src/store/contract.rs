@@ -176,7 +176,7 @@ async fn runs_are_listed_by_their_time(store: &dyn RunStore) {
         );
     }
     let ambiguous = failed(store.find("a").await);
-    assert!(matches!(ambiguous, StoreError::Ambiguous { candidates, .. } if candidates.len() == 3));
+    assert!(matches!(ambiguous, StoreError::Ambiguous { candidates, .. } if candidates.len() == 4));
 }
 
 async fn a_run_has_one_driver(store: &dyn RunStore) {

@@ -1,12 +1,15 @@
 //! The files around an ensemble.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::keys::OutputKeys;
 use super::script::ScriptText;
 use crate::condition::Type;
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, Ensemble, Profile};
+
+/// The top-level keys of an agent's output, if they are known.
+pub type OutputKeys = BTreeSet<String>;
 
 /// The files around an ensemble, as far as the caller knows them.
 pub trait CheckContext {

@@ -8,8 +8,9 @@
 use super::subject::Subject;
 use std::collections::BTreeSet;
 
+use super::context::OutputKeys;
 use super::graph::{Edge, Graph};
-use super::keys::{OutputKeys, Outputs};
+use super::output_keys::Outputs;
 use super::turns::most_executions;
 use crate::condition::Reading;
 use crate::diagnostic::Finding;

@@ -30,6 +30,7 @@ mod named;
 mod never;
 mod news;
 mod one_sided;
+mod output_keys;
 mod prices;
 mod profiles;
 mod responses;
@@ -64,7 +65,7 @@ use subject::Subject;
 pub use allow::apply_allowances;
 pub use bounds::{Bounds, EarlyCount, bounds, known};
 pub use context::CheckContext;
-pub use keys::OutputKeys;
+pub use context::OutputKeys;
 pub use script::{
     MODEL_VARIABLES, SCRIPT_VARIABLES, ScriptArguments, ScriptKey, ScriptName, ScriptText, WINDOW_VARIABLES,
 };

@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::graph::Graph;
-use super::keys::{self, Outputs};
+use super::keys;
+use super::output_keys::Outputs;
 use super::script::{
     MODEL_VARIABLES, SCRIPT_VARIABLES, ScriptArguments, ScriptKey, ScriptName, ScriptText, WINDOW_VARIABLES,
 };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::context::CheckContext;
 use super::graph::Graph;
-use super::keys::Outputs;
+use super::output_keys::Outputs;
 use super::profiles::Profiles;
 use crate::condition::Type;
 use crate::diagnostic::{Code, Finding};

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::graph::Graph;
-use super::keys::{OF_FAILURES, Outputs};
+use super::keys::OF_FAILURES;
+use super::output_keys::Outputs;
 use super::subject::Subject;
 use super::templates::templates;
 use crate::diagnostic::{Finding, did_you_mean};

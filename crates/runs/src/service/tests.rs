@@ -224,6 +224,8 @@ async fn a_message_withdraws_the_questions_before_it() {
     let alone = RunService::new(runs(&store, Host::system().unattended()));
     let id = alone.start(gate(), RunOptions::default()).await.expect("it starts");
     outcome(&alone, &id).await;
+    let open = alone.summary(&id).await.expect("it can be read").questions;
+    assert_eq!(open.len(), 1, "{open:?}");
     let service = RunService::new(runs(&store, Host::system()));
     service
         .resume(&id, RunOptions::default())
@@ -233,8 +235,6 @@ async fn a_message_withdraws_the_questions_before_it() {
     until(&mut follow, "asked Print it?").await;
     service.cancel(&id, "a test").await.expect("it goes on");
     outcome(&service, &id).await;
-    let open = service.summary(&id).await.expect("it can be read").questions;
-    assert_eq!(open.len(), 1, "{open:?}");
     let options = RunOptions::default().answer("editor", "no");
     let went_on = service.continue_with(&id, "again", Default::default(), options).await;
     went_on.expect("it was cancelled");

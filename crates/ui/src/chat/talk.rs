@@ -5,14 +5,14 @@ use std::sync::Arc;
 use ensemble_core::conversation::PermissionDecision;
 use ensemble_core::conversation::{CompletionReason, Event, RunEnded};
 use ensemble_core::operator::OperatorRequest;
-use ensemble_core::request::{AnswerSource, RequestAnswer};
+use ensemble_core::request::{AnswerRefusal, AnswerSource, RequestAnswer};
 use ensemble_core::store::RunId;
 use ensemble_history::answer::speakers;
 use ensemble_history::question_text;
 use ensemble_language::data::{Context, Usage};
 use ensemble_language::ensemble::AgentKind;
 use ensemble_runs::service::{Follow, RunService};
-use ensemble_runs::{EnsembleRef, LivePiece, Piece, RunEventKind, RunOptions};
+use ensemble_runs::{EnsembleRef, LivePiece, Piece, RunError, RunEventKind, RunOptions};
 use hyper::StatusCode;
 use serde_json::json;
 use tokio::sync::mpsc::UnboundedSender;
@@ -135,7 +135,8 @@ async fn continue_run(runs: &RunService, run: &RunId, text: String) -> Result<()
     continued.await.map_err(Failure::from)
 }
 
-/// Answers the request that the client was shown with its message.
+/// Answers the request that the client was shown with its message. A request that does not take the answer stays open, so that
+/// its question is the reply again.
 async fn answer_shown(runs: &RunService, run: &RunId, shown: &ShownRequest, text: &str) -> Result<(), Failure> {
     let answer = match (shown.is_permission, permits(text)) {
         (false, _) => RequestAnswer::Text(text.to_owned()),
@@ -144,7 +145,10 @@ async fn answer_shown(runs: &RunService, run: &RunId, shown: &ShownRequest, text
     };
     let identity = (&shown.address, &shown.digest);
     let answered = runs.answer(run, identity, answer, AnswerSource::Page, RunOptions::default());
-    answered.await.map_err(Failure::from)
+    match answered.await {
+        Err(RunError::Answer(AnswerRefusal::NotAChoice { .. } | AnswerRefusal::Schema { .. })) => Ok(()),
+        answered => answered.map_err(Failure::from),
+    }
 }
 
 /// Returns the agent whose text is the reply while it arrives: the only speaker of the ensemble, if it is a model.

@@ -296,7 +296,10 @@ async fn a_person_may_answer_by_number_and_is_asked_again() {
     assert_eq!(told(runner.execute(execution(1)).await), output("Yes"));
     let asked = someone.asked.lock().unwrap().clone();
     assert_eq!(asked.len(), 3);
-    assert_eq!(asked[2].0, "`0` is none of the choices: Yes, No, 1\nIs Owls right?");
+    assert_eq!(
+        asked[2].0,
+        "`0` is none of the choices of `asker`: Yes, No, 1\nIs Owls right?"
+    );
     let stubborn = choosing().person(&["x"; 50]).result(1).await;
     assert!(matches!(stubborn, Told::Failed(FailureKind::Schema, _)), "{stubborn:?}");
     assert!(

@@ -35,6 +35,7 @@ pub(super) fn execution(
             parameters: Value::Object(arguments.clone()),
             priority: 0,
         })),
+        origin: caller.origin.with_agent(Arc::clone(name), 0, 1),
         agent_name: Arc::clone(name),
         dependencies: Vec::new(),
         other_outputs: Vec::new(),

@@ -209,10 +209,14 @@ mod tests {
 
         fn permit(&self, requested: PermissionRequest) -> BoxFuture<'_, PermissionAnswer> {
             self.asked.lock().unwrap().push(requested);
-            let decision = self.decisions.lock().unwrap().remove(0);
+            let mut decisions = self.decisions.lock().unwrap();
+            let decision = (!decisions.is_empty()).then(|| decisions.remove(0));
             Box::pin(async move {
                 tokio::task::yield_now().await;
-                decision
+                match decision {
+                    Some(decision) => decision,
+                    None => std::future::pending().await,
+                }
             })
         }
     }
@@ -363,7 +367,7 @@ mod tests {
             ask(&permissions, Permission::Ask, "look")
         );
         assert_eq!((one, other), (Permitted::Yes, Permitted::Yes));
-        assert_eq!(operator.asked.lock().unwrap().len(), 1);
+        assert_eq!(operator.asked.lock().unwrap().len(), 2);
     }
 
     #[tokio::test]

@@ -8,8 +8,19 @@ use std::path::Path;
 use crate::check::CHECKS;
 
 /// The files that are not checks: what checks share, and what is about the text.
-const SHARED: [&str; 11] = [
-    "allow", "bounds", "context", "graph", "mod", "profiles", "script", "secrets", "subject", "tests", "text",
+const SHARED: [&str; 12] = [
+    "allow",
+    "bounds",
+    "context",
+    "graph",
+    "mod",
+    "output_keys",
+    "profiles",
+    "script",
+    "secrets",
+    "subject",
+    "tests",
+    "text",
 ];
 
 #[test]

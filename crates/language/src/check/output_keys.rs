@@ -1,0 +1,130 @@
+//! The keys of the outputs of agents, and the agents that write them into the context.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use super::context::{CheckContext, OutputKeys};
+use super::graph::Graph;
+use crate::ensemble::{Agent, AgentKind};
+
+/// The keys of the outputs of agents, computed only if needed.
+pub(super) struct Outputs<'c> {
+    graph: &'c Graph<'c>,
+    files: &'c dyn CheckContext,
+    known: Vec<Option<Option<OutputKeys>>>,
+    context: Option<Rc<Written>>,
+}
+
+/// The keys that are written into the context.
+pub(super) struct Written {
+    /// The keys under which whole outputs and inputs are stored.
+    pub(super) stored: BTreeSet<String>,
+    /// The first two agents that are known to write each key.
+    pub(super) merged: BTreeMap<String, (usize, Option<usize>)>,
+    /// Whether all written keys are known.
+    pub(super) is_all: bool,
+}
+
+impl Written {
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.merged.keys().chain(&self.stored).map(String::as_str)
+    }
+}
+
+impl<'c> Outputs<'c> {
+    pub(super) fn new(graph: &'c Graph<'c>, files: &'c dyn CheckContext) -> Self {
+        Self {
+            graph,
+            files,
+            known: vec![None; graph.len()],
+            context: None,
+        }
+    }
+
+    /// The keys of an agent's output, if they are known.
+    pub(super) fn of(&mut self, agent: usize) -> Option<&OutputKeys> {
+        let (graph, files) = (self.graph, self.files);
+        let known = self.known[agent].get_or_insert_with(|| {
+            let agent = graph.agent(agent);
+            if let Some(spec) = &agent.for_each {
+                return Some(spec.output_keys().map(str::to_owned).collect());
+            }
+            closed_schema(agent).or_else(|| files.output_keys(graph.ensemble, agent))
+        });
+        known.as_ref()
+    }
+
+    /// The agents that write this key of the context; `None` if they are not all known.
+    pub(super) fn writers(&mut self, key: &str) -> Option<Vec<usize>> {
+        let graph = self.graph;
+        let agents = 0..graph.len();
+        let stores = |at: &usize| **graph.agent(*at).state_key() == *key;
+        let stored: Vec<usize> = agents.clone().filter(stores).collect();
+        // The names of agents and their `state_key`s are reserved.
+        if !stored.is_empty() || graph.find(key).is_some() {
+            return Some(stored);
+        }
+        let mut writers = Vec::new();
+        // What an agent with parts says is not merged.
+        for agent in agents.filter(|agent| graph.agent(*agent).for_each.is_none()) {
+            if self.of(agent)?.contains(key) {
+                writers.push(agent);
+            }
+        }
+        Some(writers)
+    }
+
+    pub(super) fn written(&mut self) -> Rc<Written> {
+        if let Some(written) = &self.context {
+            return written.clone();
+        }
+        let agents = self.graph.ensemble.agents.iter();
+        let mut written = Written {
+            stored: agents
+                .map(|agent| agent.state_key().to_string())
+                .chain(
+                    self.graph
+                        .ensemble
+                        .inputs
+                        .iter()
+                        .flatten()
+                        .map(|input| input.name.to_string()),
+                )
+                .collect(),
+            merged: BTreeMap::new(),
+            is_all: true,
+        };
+        // What an agent with parts says is not merged.
+        let merges = |agent: &usize| self.graph.agent(*agent).for_each.is_none();
+        for agent in (0..self.graph.len()).filter(merges).collect::<Vec<_>>() {
+            let Some(keys) = self.of(agent) else {
+                written.is_all = false;
+                continue;
+            };
+            for key in keys {
+                match written.merged.get_mut(key) {
+                    Some((_, second)) => *second = second.or(Some(agent)),
+                    None => drop(written.merged.insert(key.clone(), (agent, None))),
+                }
+            }
+        }
+        self.context.insert(Rc::new(written)).clone()
+    }
+}
+
+/// The keys that an `output_schema` allows, if it allows no other keys.
+fn closed_schema(agent: &Agent) -> Option<OutputKeys> {
+    let schema = agent.output_schema.as_ref()?.as_object()?;
+    let is_closed = schema.get("additionalProperties") == Some(&false.into());
+    let has_patterns = schema.contains_key("patternProperties");
+    if !is_closed || has_patterns {
+        return None;
+    }
+    let properties = schema.get("properties").and_then(|keys| keys.as_object());
+    let mut keys: OutputKeys = properties.map_or_else(BTreeSet::new, |keys| keys.keys().cloned().collect());
+    if matches!(agent.kind, AgentKind::Llm(_)) {
+        // The full text of a model is stored beside the keys of its output.
+        keys.insert("response".to_owned());
+    }
+    Some(keys)
+}
