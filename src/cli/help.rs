@@ -29,7 +29,14 @@ const HEADINGS: &[(&str, &[&str])] = &[
     ),
     (
         "Answers and permissions",
-        &["answer", "answers", "respond", "allow_tool", "deny_tool"],
+        &[
+            "answer",
+            "always_answer",
+            "answers",
+            "respond",
+            "allow_tool",
+            "deny_tool",
+        ],
     ),
     (
         "Models and stubs",

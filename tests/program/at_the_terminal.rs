@@ -130,7 +130,7 @@ fn a_call_is_permitted_only_if_it_was_shown_whole_and_nothing_above_can_ask() {
     terminal.wait_for("1  view all of the arguments");
     terminal.wait_for("> ");
     terminal.type_in("y\n");
-    terminal.wait_for("Its arguments have 2508");
+    terminal.wait_for("Its arguments have");
     terminal.wait_for("> ");
     assert!(!workspace.path().join("written.txt").exists(), "it was not shown");
     terminal.type_in("v\n");

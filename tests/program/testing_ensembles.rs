@@ -330,7 +330,7 @@ fn what_is_wrong_with_a_test_file_stands_at_its_place() {
             case(&format!("    stubs: {{writer: {{text: a, json: 1}}}}\n{expect}")),
             "E082",
             "keep one of them",
-            "3:21",
+            "3:31",
         ),
         (
             case(&format!("    stubs: {{writer: {{parts: {{a: b}}}}}}\n{expect}")),

@@ -146,7 +146,7 @@ fn a_question_is_a_reply_and_the_next_message_is_its_answer() {
         "gate",
         &[("user", "go"), ("assistant", &question), ("user", "yes")],
     );
-    assert_eq!(answer, "{\"answer\":\"yes\"}");
+    assert_eq!(answer, "yes");
     assert_eq!(workspace.runs().len(), 1);
 }
 

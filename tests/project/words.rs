@@ -11,13 +11,13 @@ use crate::support::files::project;
 
 /// The patterns, each with the largest number of items that may have it.
 const CEILINGS: &[(Pattern, usize)] = &[
-    (Pattern::ParticipleFunction, 1000),
-    (Pattern::PrepositionFunction, 1000),
-    (Pattern::FunctionOf, 1000),
-    (Pattern::FunctionDoc, 1000),
-    (Pattern::TypeDoc, 1000),
-    (Pattern::SharedTypeName, 1000),
-    (Pattern::ParticipleType, 1000),
+    (Pattern::ParticipleFunction, 538),
+    (Pattern::PrepositionFunction, 121),
+    (Pattern::FunctionOf, 328),
+    (Pattern::FunctionDoc, 20),
+    (Pattern::TypeDoc, 12),
+    (Pattern::SharedTypeName, 537),
+    (Pattern::ParticipleType, 169),
 ];
 
 /// The smallest number of words in the names of functions, on average, in hundredths.

@@ -147,12 +147,14 @@ impl ToolPermissions {
 
     async fn decide(&self, decided: PermissionDecided, execution: &Execution) -> Permitted {
         let (tool, decision, by) = (decided.tool.clone(), decided.decision, decided.by);
-        execution.records.permission_decided(decided).await;
+        // Requests that wait for the same tool are withdrawn at once. Their calls are recorded after this decision, which is
+        // queued before they continue.
         if decision == PermissionDecision::Always {
             self.always.send_modify(|tools| {
                 tools.insert(tool.to_string());
             });
         }
+        execution.records.permission_decided(decided).await;
         match (decision, by) {
             (PermissionDecision::Denied, DecidedBy::Operator) => denied(&tool, "the operator refused the call"),
             (PermissionDecision::Denied, DecidedBy::Option) => denied(&tool, "it is denied for this run"),

@@ -67,6 +67,23 @@ fn unfinished(state: &ConversationState) -> String {
     text
 }
 
+/// Renders the questions and permission requests that wait, with their choices, if the detail of the outcome names only the
+/// first of several.
+fn list_requests(state: &ConversationState) -> String {
+    if state.pending_requests().count() < 2 {
+        return String::new();
+    }
+    let mut text = String::new();
+    for request in state.pending_requests() {
+        let prompt = hanging(request.question.prompt.trim());
+        text.push_str(&format!("  {} asks: {prompt}\n", request.address));
+        for choice in &request.question.choices {
+            text.push_str(&format!("    · {choice}\n"));
+        }
+    }
+    text
+}
+
 impl Human {
     pub(super) fn summary(&self, ended: &RunEnded, record: &Record, state: &ConversationState) -> String {
         let reason = ended.completion_reason;
@@ -95,6 +112,7 @@ impl Human {
         if quiet {
             return text;
         }
+        text.push_str(&list_requests(state));
         text.push_str(&unfinished(state));
         for not_run in &ended.not_run {
             text.push_str(&format!("  {DIM}{}{DIM:#}\n", hanging(&not_run.sentence())));
