@@ -140,7 +140,9 @@ impl Ending<'_> {
 
     /// Prints the answers that no question has taken, and returns the exit code of the command.
     fn report_unused_answers(&self, unused: &[UnusedAnswer], code: u8) -> u8 {
-        for answer in unused {
+        let is_mistake = |answer: &&UnusedAnswer| !(self.refuses_unused_answers && answer.is_for_every_question);
+        let unused: Vec<&UnusedAnswer> = unused.iter().filter(is_mistake).collect();
+        for answer in &unused {
             let (address, text) = (&answer.address, &answer.text);
             let message = match (&answer.decided, self.refuses_unused_answers) {
                 (Some(decided), true) => format!("error: {decided} (`{text}`)\n"),

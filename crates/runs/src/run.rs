@@ -208,17 +208,21 @@ impl Run {
     /// # Errors
     /// The journal cannot be read.
     pub async fn unused_answers(&self) -> Result<Vec<UnusedAnswer>, RunError> {
-        let unused = self.answers.unused();
-        if unused.is_empty() {
+        let (next, always) = (self.answers.list_unused_next(), self.answers.list_unused_always());
+        if next.is_empty() && always.is_empty() {
             return Ok(Vec::new());
         }
         let events = LogReader::new(self.stored.clone(), 0).rest().await?;
-        let unused = unused.into_iter().map(|(address, text)| UnusedAnswer {
+        let unused = |(address, text): (String, String), is_for_every_question| UnusedAnswer {
             decided: find_named_decided(&events, &address),
             address,
             text,
-        });
-        Ok(unused.collect())
+            is_for_every_question,
+        };
+        let next = next.into_iter().map(|answer| unused(answer, false));
+        Ok(next
+            .chain(always.into_iter().map(|answer| unused(answer, true)))
+            .collect())
     }
 
     /// Waits until the request with this address, or with this bare name of its agent, is open, and returns it.

@@ -29,6 +29,7 @@ const RULES: &[(&str, &str)] = &[
     // Digests.
     (r"\b[0-9a-f]{64}\b", "[DIGEST]"),
     (r"\bsha256:[0-9a-f]{16}\b", "[DIGEST]"),
+    (r#"("digest": ?)"[0-9a-f]{16}""#, r#"${1}"[DIGEST]""#),
     (r#"("crc":)"[0-9a-f]{8}""#, r#"${1}"[CRC]""#),
     (r"\brow-[0-9a-f]{16}\b", "row-[DIGEST]"),
     (r#"("traceId": )"[0-9a-f]{32}""#, r#"${1}"[TRACE]""#),
@@ -109,6 +110,7 @@ fn only_unstable_parts_become_placeholders() {
         ),
         (r#""crc":"e7c8894a"}"#, r#""crc":"[CRC]"}"#),
         ("sha256:4a69f19c8c264850", "[DIGEST]"),
+        (r#""digest": "5d5ceb9983f3ed9e""#, r#""digest": "[DIGEST]""#),
         ("cost 0.049, 12 out", "cost 0.049, 12 out"),
         (
             r#""spanId": "aaaaaaaaaaaaaaaa", "parentSpanId": "bbbbbbbbbbbbbbbb", "spanId": "aaaaaaaaaaaaaaaa""#,

@@ -124,13 +124,17 @@ impl AnswerQueue {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The answers of options that no question has taken: the address, and the text.
-    pub fn unused(&self) -> Vec<(String, String)> {
+    /// Returns the answers to next questions that no question has taken: the address, and the text.
+    pub fn list_unused_next(&self) -> Vec<(String, String)> {
+        self.lock().answers.next.clone()
+    }
+
+    /// Returns the answers to every question that no question has taken: the address, and the text.
+    pub fn list_unused_always(&self) -> Vec<(String, String)> {
         let state = self.lock();
         let always = state.answers.always.iter();
         let always = always.filter(|(address, _)| !state.used_always.contains(*address));
-        let always = always.map(|(address, text)| (address.clone(), text.clone()));
-        state.answers.next.iter().cloned().chain(always).collect()
+        always.map(|(address, text)| (address.clone(), text.clone())).collect()
     }
 
     /// Runs a function on the answers that are left.
