@@ -143,7 +143,7 @@ impl Script {
     }
 
     fn continue_run(&mut self, action: u8, amount: u64) {
-        if action % 2 == 0 {
+        if action.is_multiple_of(2) {
             return self.resume(amount);
         }
         let open = self.open.take().unwrap_or_default();

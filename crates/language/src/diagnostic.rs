@@ -252,6 +252,14 @@ pub fn nearest<'w>(word: &str, candidates: impl Iterator<Item = &'w str>) -> Opt
     best.map(|(_, near)| near)
 }
 
+/// Returns the sentence that names the agents of an ensemble; of many agents, only the first.
+pub fn list_agents<'n>(mut agents: impl Iterator<Item = &'n str>) -> String {
+    const SHOWN: usize = 8;
+    let shown: Vec<String> = agents.by_ref().take(SHOWN).map(|name| format!("`{name}`")).collect();
+    let more = if agents.next().is_some() { ", …" } else { "" };
+    format!("the agents are {}{more}", shown.join(", "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -266,12 +274,4 @@ mod tests {
         assert_eq!(near("scrpt", &["script", "script"]), found("script", true));
         assert_eq!(near("abc", &["xyz"]), None);
     }
-}
-
-/// Returns the sentence that names the agents of an ensemble; of many agents, only the first.
-pub fn list_agents<'n>(mut agents: impl Iterator<Item = &'n str>) -> String {
-    const SHOWN: usize = 8;
-    let shown: Vec<String> = agents.by_ref().take(SHOWN).map(|name| format!("`{name}`")).collect();
-    let more = if agents.next().is_some() { ", …" } else { "" };
-    format!("the agents are {}{more}", shown.join(", "))
 }

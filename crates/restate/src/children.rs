@@ -41,7 +41,7 @@ struct Heard {
 
 /// The index of the part in the name of an inner run, such as `each-1.2-1`; 0 if the run is of no part.
 fn part_index(name: &str) -> u32 {
-    let execution = name.rsplitn(3, '-').nth(1);
+    let execution = name.rsplit('-').nth(1);
     let part = execution.and_then(|execution| execution.split_once('.'));
     part.and_then(|(_, index)| index.parse().ok()).unwrap_or(0)
 }

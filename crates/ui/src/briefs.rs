@@ -37,7 +37,7 @@ impl Briefs {
                 follower: run.follow(),
                 history: RunHistory::default(),
             });
-            listed.push(known.to_json(&**run, runs).await);
+            listed.push(known.refresh_json(&**run, runs).await);
         }
         self.0.retain(|id, _| stored.iter().any(|run| run.id() == id));
         Ok(listed.into())
@@ -46,7 +46,7 @@ impl Briefs {
 
 impl ListedRun {
     /// Reads the new records, and returns the run for the list.
-    async fn to_json(&mut self, run: &dyn StoredRun, runs: &RunService) -> Value {
+    async fn refresh_json(&mut self, run: &dyn StoredRun, runs: &RunService) -> Value {
         // Found before the log is read: everything that another process wrote before its end is read.
         let driver = runs.driver(run);
         match self.follower.poll().await {

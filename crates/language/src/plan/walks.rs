@@ -149,12 +149,13 @@ mod tests {
         let mut known = vec![vec![None; count]; count];
         for length in 1..=count {
             for from in 0..count {
-                for to in 0..count {
-                    let is_next = graph[from].contains(&to) && length == 1;
-                    let is_way = graph[from].iter().any(|over| known[*over][to] == Some(length - 1));
-                    if known[from][to].is_none() && (is_next || length > 1 && is_way) {
-                        known[from][to] = Some(length);
-                    }
+                let is_way = |to: usize| match length {
+                    1 => graph[from].contains(&to),
+                    _ => graph[from].iter().any(|over| known[*over][to] == Some(length - 1)),
+                };
+                let ways: Vec<usize> = (0..count).filter(|to| is_way(*to)).collect();
+                for to in ways {
+                    known[from][to].get_or_insert(length);
                 }
             }
         }

@@ -67,7 +67,7 @@ impl View {
             "execution": execution.execution,
             "state": state(execution),
             "begun": execution.attempts.first().map(|attempt| attempt.started_at),
-            "seconds": execution.finished.is_some().then(|| execution.totals.seconds),
+            "seconds": execution.finished.is_some().then_some(execution.totals.seconds),
             "tries": execution.totals.attempts,
             "usage": execution.usage(),
             "by": by,
