@@ -1,4 +1,4 @@
-//! Checks of an ensemble without errors, before a run: one file for each check, and one line in [`CHECKS`].
+//! Checks of an ensemble without errors, before a run: one file for each check, and one line in `CHECKS`.
 //!
 //! Checks are pure functions. [`check`] reads only the typed ensemble; [`check_around`] also reads the files that the
 //! caller knows; [`Text`] reads the text. **Invariant:** an error means that no run is possible as written; anything that
