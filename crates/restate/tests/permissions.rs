@@ -182,7 +182,7 @@ async fn program_decides() {
     };
     let (code, text) = run(&["run", "writes.yaml", "--on", INGRESS]);
     assert_eq!(code, Some(3), "{text}");
-    let hint = format!("--allow-tool write --on {INGRESS} (or --deny-tool)");
+    let hint = format!("--allow-tool 'a/write#1' --on {INGRESS} (or --deny-tool)");
     assert!(text.contains(&hint) && written(&engine).is_empty(), "{text}");
     let (_, listed) = run(&["runs", "list", "--on", INGRESS]);
     assert!(listed.contains("waiting"), "{listed}");
