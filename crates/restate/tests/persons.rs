@@ -137,9 +137,11 @@ fn pending(plan: &Arc<Plan>, records: &[Record]) -> PendingRequest {
     state.pending_requests().next().expect("a question").clone()
 }
 
-/// Answers the latest recorded request of a run.
+/// Answers the first request that an agent has made since the run continued.
 async fn answer(id: &str, agent: &str, records: &[Record], answer: Value, decision: Option<PermissionDecision>) {
-    let digest = records.iter().rev().find_map(|record| match &record.event {
+    let is_resumed = |record: &Record| matches!(record.event, Event::RunResumed(_));
+    let continued = records.iter().rposition(is_resumed).unwrap_or(0);
+    let digest = records[continued..].iter().find_map(|record| match &record.event {
         Event::InputRequested(requested) if *requested.agent == *agent => Some(requested.digest.clone()),
         _ => None,
     });
@@ -396,13 +398,13 @@ async fn program_answers() {
 
     let (code, text) = run(&["run", "outer.yaml", "--on", INGRESS]);
     assert_eq!(code, Some(3), "{text}");
-    let hint = format!("--answer person=… --on {INGRESS}");
+    let hint = format!("--answer gate.inner.person=… --on {INGRESS}");
     assert!(text.contains(&hint), "{text}");
     let (_, listed) = run(&["runs", "list", "--on", INGRESS]);
     assert!(listed.contains("waiting"), "{listed}");
     // An answer for somebody else is none.
     let (code, text) = run(&["resume", "--last", "--on", INGRESS, "--answer", "gate=3"]);
-    assert_eq!(code, Some(3), "{text}");
+    assert_eq!(code, Some(2), "{text}");
     let (code, text) = run(&["resume", "--last", "--on", INGRESS, "--answer", "person=3"]);
     assert_eq!(code, Some(0), "{text}");
 
