@@ -195,7 +195,7 @@ fn the_inspector() {
         ]);
         assert_eq!(called["isError"], false, "{called}");
         let status = called["structuredContent"]["status"].as_str().expect("a status");
-        assert!(["completed", "waiting_for_input"].contains(&status), "{called}");
+        assert!(["completed", "waiting"].contains(&status), "{called}");
     }
     let refused = run(
         &workspace,
