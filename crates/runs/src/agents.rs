@@ -14,13 +14,14 @@ use ensemble_agents::agent::input::{InputOptions, InputRunner};
 use ensemble_agents::agent::llm::{self, LlmRunner};
 use ensemble_agents::agent::schema::Schema;
 use ensemble_agents::agent::schema_checked::SchemaCheckedRunner;
-use ensemble_agents::agent::script::{self, Places};
+use ensemble_agents::agent::script;
 use ensemble_agents::agent::sub_ensemble::SubEnsembleRunner;
 use ensemble_agents::agent::tool::mcp::Servers;
 use ensemble_agents::agent::window::AgentWindow;
 use ensemble_core::runner::Runner;
 use ensemble_language::ensemble::{Agent, AgentKind, ModelChoice, Responses};
 use ensemble_language::loader;
+use ensemble_process::program::Places;
 
 use crate::error::RunError;
 use crate::external::external;

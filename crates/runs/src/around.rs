@@ -29,14 +29,13 @@ use crate::external::program;
 use crate::outputs;
 use crate::prepare::folder_of;
 use crate::project::Project;
-use ensemble_agents::agent::attachments::located;
-use ensemble_agents::agent::script::{Places, Resolved, Unavailable, resolve, resolve_words};
 use ensemble_language::check::{CheckContext, OutputKeys, ScriptText};
 use ensemble_language::condition::Type;
 use ensemble_language::diagnostic::Finding;
 use ensemble_language::ensemble::{Agent, AgentKind, CommandLine, Ensemble, Llm, McpServer, Profile, Tool, ToolKind};
 use ensemble_language::loader::codes;
 use ensemble_language::source::{At, Route};
+use ensemble_process::program::{Places, Resolved, Unavailable, resolve, resolve_words};
 use ensemble_scripts::{self, WrittenOutput};
 
 pub use self::checkers::Checkers;
@@ -186,7 +185,7 @@ impl<'s> Folder<'s> {
                 .map(move |(index, path)| (path, route.index(index).value()))
         });
         attached.filter_map(|(path, at)| {
-            let is_there = path.contains('{') || located(path, &self.places).is_file();
+            let is_there = path.contains('{') || self.places.attachment(path).is_file();
             let message = format!("there is no file `{path}`");
             let finding = || Finding::error(codes::NO_ATTACHMENT, at, message);
             (!is_there).then(|| finding().help("paths of attachments begin at the folder of the ensemble file"))

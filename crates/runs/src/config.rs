@@ -9,7 +9,7 @@ use ensemble_core::operator::visible;
 use ensemble_language::data::digest;
 use ensemble_language::ensemble::Profile;
 use ensemble_language::loader;
-use ensemble_models::Profiles;
+use ensemble_language::profiles::Profiles;
 
 use crate::error::RunError;
 use crate::owner::is_private;

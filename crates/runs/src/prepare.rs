@@ -15,8 +15,8 @@ use ensemble_language::ensemble::{Agent, Ensemble};
 use ensemble_language::loader::codes::{ALLOWANCE, CONDITION_FAILED};
 use ensemble_language::loader::{self, Loaded};
 use ensemble_language::plan::Plan;
+use ensemble_language::profiles::{Override, Profiles};
 use ensemble_language::source::{Route, Source, Span};
-use ensemble_models::{Override, Profiles};
 
 /// How deep ensembles may contain ensembles.
 pub(crate) const DEEPEST: usize = 8;

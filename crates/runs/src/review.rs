@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use ensemble_language::data::digest;
 use ensemble_language::loader::codes::UNANSWERED;
-use ensemble_models::Override;
+use ensemble_language::profiles::Override;
 
 use crate::config::{config_of, users};
 use crate::error::RunError;
