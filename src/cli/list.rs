@@ -9,10 +9,10 @@ use super::surroundings::Surroundings;
 use ensemble_language::diagnostic::Severity;
 use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, Input, InputSpec};
 use ensemble_language::loader::{Loaded, load};
+use ensemble_project::check::Folder;
+use ensemble_project::prepare::examine;
 use ensemble_reports::report::count;
 use ensemble_reports::report::door::Spelling;
-use ensemble_runs::around::Folder;
-use ensemble_runs::prepare::examine;
 
 /// An ensemble that can be named.
 struct Listed {

@@ -8,10 +8,11 @@ use std::sync::Arc;
 use ensemble_language::diagnostic::Severity;
 use ensemble_language::ensemble::{AgentKind, Ensemble, ResultSpec};
 use ensemble_language::loader::load;
+use ensemble_project::check::Folder;
+use ensemble_project::prepare::examine;
+use ensemble_project::{Project, ProjectError};
 use ensemble_reports::report::count;
-use ensemble_runs::around::Folder;
-use ensemble_runs::prepare::examine;
-use ensemble_runs::{Project, RunError, schema_of_inputs};
+use ensemble_runs::schema_of_inputs;
 use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
@@ -106,7 +107,7 @@ pub(crate) fn fingerprint(project: &Project) -> Fingerprint {
 pub(crate) fn file_of(project: &Project, given: &str) -> Result<PathBuf, String> {
     let outside = || format!("`{given}` is not inside the served folder");
     let found = project.ensemble_file(given).map_err(|error| match error {
-        RunError::NotFound { given, similar, .. } => match similar {
+        ProjectError::NotFound { given, similar, .. } => match similar {
             Some(similar) => format!("there is no ensemble `{given}`; did you mean `{similar}`?"),
             None => format!("there is no ensemble `{given}` in the served folder"),
         },

@@ -13,6 +13,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::Invocation;
+use ensemble_language::ensemble::AcpProgram;
 
 /// Characters that only a shell understands.
 const SHELL_SYNTAX: &str = "|&;<>$`*?()~#\n";
@@ -159,6 +160,38 @@ pub fn resolve_words(words: &[String], places: &Places) -> Result<Resolved, Unav
             "the command names no program",
             "write the program first, then its arguments",
         )),
+    }
+}
+
+/// Resolves the program of an external agent.
+///
+/// # Errors
+/// The program is not there, or cannot be an external agent.
+pub fn resolve_external(program: &AcpProgram, places: &Places) -> Result<Invocation, Unavailable> {
+    let words: Vec<String> = match program {
+        AcpProgram::Known(known) => {
+            let args = known.args.iter().map(|word| (*word).to_owned());
+            std::iter::once(known.command.to_owned()).chain(args).collect()
+        }
+        AcpProgram::Command { command, args, .. } => std::iter::once(command.clone()).chain(args.clone()).collect(),
+    };
+    match (resolve_words(&words, places), program) {
+        (Ok(Resolved::Process(invocation)), _) => Ok(invocation),
+        (Ok(Resolved::Rhai(path)), _) => Err(Unavailable {
+            message: format!(
+                "`{}` is a Rhai script, which cannot be an external agent",
+                path.display()
+            ),
+            help: "name a program that speaks the Agent Client Protocol".to_owned(),
+        }),
+        (Err(_), AcpProgram::Known(known)) => Err(Unavailable {
+            message: format!(
+                "`{}` is not installed or not on PATH, and `acp: {}` needs it",
+                known.command, known.name
+            ),
+            help: format!("install it with `{}`, or write `acp: simulated`", known.install),
+        }),
+        (Err(why), AcpProgram::Command { .. }) => Err(why),
     }
 }
 

@@ -22,6 +22,7 @@ use ensemble_core::runner::Runner;
 use ensemble_language::ensemble::{Agent, AgentKind, ModelChoice, Responses};
 use ensemble_language::loader;
 use ensemble_process::program::Places;
+use ensemble_project::ProjectError;
 
 use crate::error::RunError;
 use crate::external::external;
@@ -102,11 +103,7 @@ pub(crate) fn ready_agents(prepared: &Prepared, shared: &Shared, open: &OpenInne
         return Ok(ready);
     }
     let document = prepared.loaded.document.as_ref();
-    Err(RunError::Invalid(loader::diagnostics(
-        &prepared.source,
-        document,
-        &findings,
-    )))
+    Err(ProjectError::Invalid(loader::diagnostics(&prepared.source, document, &findings)).into())
 }
 
 /// Makes runners, each once: an agent may be a tool of others too.

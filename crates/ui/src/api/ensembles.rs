@@ -8,9 +8,9 @@ use ensemble_language::cases::is_test_file;
 use ensemble_language::diagnostic::Severity;
 use ensemble_language::ensemble::{Ensemble, Input};
 use ensemble_language::loader::load;
-use ensemble_runs::around::Folder;
-use ensemble_runs::prepare::examine;
-use ensemble_runs::project::Project;
+use ensemble_project::check::Folder;
+use ensemble_project::prepare::examine;
+use ensemble_project::project::Project;
 use serde_json::{Value, json};
 
 use crate::app::App;

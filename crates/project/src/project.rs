@@ -7,7 +7,7 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use crate::error::RunError;
+use crate::error::ProjectError;
 use crate::owner::upward;
 use crate::trust::Trust;
 use ensemble_language::diagnostic::did_you_mean;
@@ -65,12 +65,12 @@ impl Project {
     }
 
     /// The file of an ensemble that was given as a file or by name.
-    pub fn ensemble_file(&self, given: &str) -> Result<PathBuf, RunError> {
+    pub fn ensemble_file(&self, given: &str) -> Result<PathBuf, ProjectError> {
         self.ensemble_file_from(given, &self.folder, &self.project_root(&self.folder))
     }
 
     /// Likewise, as seen from a folder of a project.
-    pub fn ensemble_file_from(&self, given: &str, folder: &Path, root: &Path) -> Result<PathBuf, RunError> {
+    pub fn ensemble_file_from(&self, given: &str, folder: &Path, root: &Path) -> Result<PathBuf, ProjectError> {
         let direct = folder.join(given);
         if direct.is_file() {
             return Ok(if folder == self.folder {
@@ -80,7 +80,7 @@ impl Project {
             });
         }
         if direct.is_dir() {
-            return Err(RunError::IsFolder(given.to_owned()));
+            return Err(ProjectError::IsFolder(given.to_owned()));
         }
         let is_path = given.contains('/') || given.ends_with(".yaml") || given.ends_with(".yml");
         let places: Vec<PathBuf> = if is_path {
@@ -104,7 +104,7 @@ impl Project {
                 looked.push(place);
             }
         }
-        Err(RunError::NotFound {
+        Err(ProjectError::NotFound {
             given: given.to_owned(),
             is_path,
             similar: did_you_mean(given, nearby.iter().map(String::as_str)).map(str::to_owned),
@@ -144,9 +144,9 @@ impl Project {
     ///
     /// # Errors
     /// As [`read_source`].
-    pub fn read(&self, path: &Path) -> Result<Source, RunError> {
+    pub fn read(&self, path: &Path) -> Result<Source, ProjectError> {
         let renamed = |error| match error {
-            RunError::Unreadable { reason, .. } => RunError::Unreadable {
+            ProjectError::Unreadable { reason, .. } => ProjectError::Unreadable {
                 path: path.to_owned(),
                 reason,
             },
@@ -231,8 +231,8 @@ fn files_beside<'p>(places: impl Iterator<Item = &'p PathBuf>) -> Vec<String> {
 }
 
 /// Reads a text file that a person wrote: not larger than any such file is, and in UTF-8.
-pub fn read_source(path: &Path) -> Result<Source, RunError> {
-    let unreadable = |reason: String| RunError::Unreadable {
+pub fn read_source(path: &Path) -> Result<Source, ProjectError> {
+    let unreadable = |reason: String| ProjectError::Unreadable {
         path: path.to_owned(),
         reason,
     };
@@ -248,8 +248,8 @@ pub fn read_source(path: &Path) -> Result<Source, RunError> {
 ///
 /// # Errors
 /// The stream cannot be read, is too long, or is not UTF-8; the error calls it `name`.
-pub fn read_stream(stream: impl Read, name: &str) -> Result<String, RunError> {
-    let unreadable = |reason: String| RunError::Unreadable {
+pub fn read_stream(stream: impl Read, name: &str) -> Result<String, ProjectError> {
+    let unreadable = |reason: String| ProjectError::Unreadable {
         path: name.into(),
         reason,
     };

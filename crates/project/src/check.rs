@@ -3,8 +3,8 @@
 //! A folder is looked at once for all of its files. What is remembered of single scripts is bounded, so that memory
 //! does not grow with the number of files.
 //!
-//! Invariant: it executes nothing of a project (`around/checkers.rs` starts parsers, for `validate --check-scripts`), and what it remembers
-//! is bounded. A script is read and examined once for all folders of a call (`around/scripts.rs`).
+//! Invariant: it executes nothing of a project (`check/checkers.rs` starts parsers, for `validate --check-scripts`), and what it remembers
+//! is bounded. A script is read and examined once for all folders of a call (`check/scripts.rs`).
 
 mod broken;
 mod checkers;
@@ -14,6 +14,7 @@ mod inner;
 mod paths;
 mod results;
 mod scripts;
+mod written_outputs;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -24,9 +25,7 @@ use self::command::can_be_started;
 use self::inner::Nesting;
 use self::scripts::Known;
 use crate::config::written_profiles;
-use crate::error::RunError;
-use crate::external::program;
-use crate::outputs;
+use crate::error::ProjectError;
 use crate::prepare::folder_of;
 use crate::project::Project;
 use ensemble_language::check::{CheckContext, OutputKeys, ScriptText};
@@ -35,7 +34,7 @@ use ensemble_language::diagnostic::Finding;
 use ensemble_language::ensemble::{Agent, AgentKind, CommandLine, Ensemble, Llm, McpServer, Profile, Tool, ToolKind};
 use ensemble_language::loader::codes;
 use ensemble_language::source::{At, Route};
-use ensemble_process::program::{Places, Resolved, Unavailable, resolve, resolve_words};
+use ensemble_process::program::{Places, Resolved, Unavailable, resolve, resolve_external, resolve_words};
 use ensemble_scripts::{self, WrittenOutput};
 
 pub use self::checkers::Checkers;
@@ -54,7 +53,7 @@ pub struct Folder<'s> {
     /// `None` where the configuration cannot be read.
     configured: Option<Vec<(Arc<str>, Profile)>>,
     /// Why it cannot, until somebody has said so.
-    fault: Option<RunError>,
+    fault: Option<ProjectError>,
     scripts: RefCell<HashMap<String, Result<Resolved, Unavailable>>>,
     texts: Arc<Scripts>,
     nesting: Nesting,
@@ -115,7 +114,7 @@ impl<'s> Folder<'s> {
     }
 
     /// Takes the error in the configuration, for people; it is returned once.
-    pub fn take_fault(&mut self) -> Option<RunError> {
+    pub fn take_fault(&mut self) -> Option<ProjectError> {
         self.fault.take()
     }
 
@@ -145,7 +144,7 @@ impl<'s> Folder<'s> {
                 Resolved::Rhai(path) => self.known(&path, |known| known.examined.outputs.clone())?,
                 Resolved::Process(_) => None,
             },
-            _ => outputs::written(ensemble, self.configured.as_deref().unwrap_or_default(), agent),
+            _ => written_outputs::written(ensemble, self.configured.as_deref().unwrap_or_default(), agent),
         }
     }
 
@@ -195,7 +194,7 @@ impl<'s> Folder<'s> {
     /// The program of an external agent.
     fn program(&self, llm: &Llm, route: &Route) -> Option<Finding> {
         let acp = llm.acp().filter(|acp| !acp.is_simulated())?;
-        let missing = program(&acp.program, &self.places).err()?;
+        let missing = resolve_external(&acp.program, &self.places).err()?;
         unavailable(missing, route.key("acp").value())
     }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::config::config_profiles;
-use crate::error::RunError;
+use crate::error::ProjectError;
 use crate::project::Project;
 use ensemble_core::conversation::RunEnded;
 use ensemble_language::check::{self, CheckContext};
@@ -19,7 +19,7 @@ use ensemble_language::profiles::{Override, Profiles};
 use ensemble_language::source::{Route, Source, Span};
 
 /// How deep ensembles may contain ensembles.
-pub(crate) const DEEPEST: usize = 8;
+pub const DEEPEST: usize = 8;
 
 /// An ensemble that can be run.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ fn conclude(loaded: &Loaded, findings: Option<Vec<Finding>>) -> Vec<Diagnostic> 
 }
 
 /// Makes the ensemble in `path` ready to run.
-pub fn prepare(path: &Path, project: &Project) -> Result<Prepared, RunError> {
+pub fn prepare(path: &Path, project: &Project) -> Result<Prepared, ProjectError> {
     let source = project.read(path)?;
     let folder = folder_of(path, project);
     let root = project.project_root(&folder);
@@ -71,7 +71,7 @@ pub fn prepare(path: &Path, project: &Project) -> Result<Prepared, RunError> {
 }
 
 /// Makes a text ready to run as if it were that file, and stood in `folder`.
-pub fn prepare_text(source: Source, file: PathBuf, folder: PathBuf, root: PathBuf) -> Result<Prepared, RunError> {
+pub fn prepare_text(source: Source, file: PathBuf, folder: PathBuf, root: PathBuf) -> Result<Prepared, ProjectError> {
     let mut loaded = loader::load(&source);
     let ensemble = loaded.ensemble.take().map(Arc::new);
     let mut findings = ensemble.as_deref().map(check::check);
@@ -103,7 +103,7 @@ pub fn prepare_text(source: Source, file: PathBuf, folder: PathBuf, root: PathBu
             root,
             warnings,
         }),
-        _ => Err(RunError::Invalid(errors)),
+        _ => Err(ProjectError::Invalid(errors)),
     }
 }
 
@@ -120,7 +120,7 @@ pub fn profiles(
     folder: &Path,
     overrides: Vec<Override>,
     project: &Project,
-) -> Result<Profiles, RunError> {
+) -> Result<Profiles, ProjectError> {
     let mut profiles = Profiles::new(overrides).with_place("the ensemble file", ensemble.model_profiles.clone());
     for config in config_profiles(folder, project)? {
         profiles = config.add_to(profiles, project);

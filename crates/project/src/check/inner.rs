@@ -13,7 +13,7 @@ use ensemble_language::loader::{self, codes};
 use ensemble_language::source::At;
 
 use super::{Folder, MOST};
-use crate::error::RunError;
+use crate::error::ProjectError;
 use crate::prepare::{DEEPEST, examine};
 
 /// The ensembles around the one that is examined, and what is known of those inside it.
@@ -120,7 +120,7 @@ impl Folder<'_> {
         }
     }
 
-    fn named(&self, named: &str) -> Result<Named, RunError> {
+    fn named(&self, named: &str) -> Result<Named, ProjectError> {
         let places = &self.places;
         let path = self
             .project
