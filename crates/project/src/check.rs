@@ -32,7 +32,7 @@ use ensemble_language::check::{CheckContext, OutputKeys, ScriptText};
 use ensemble_language::condition::Type;
 use ensemble_language::diagnostic::Finding;
 use ensemble_language::ensemble::{Agent, AgentKind, CommandLine, Ensemble, Llm, McpServer, Profile, Tool, ToolKind};
-use ensemble_language::loader::codes;
+use ensemble_language::loader::{Fixes, codes};
 use ensemble_language::source::{At, Route};
 use ensemble_process::program::{Places, Resolved, Unavailable, resolve, resolve_external, resolve_words};
 use ensemble_scripts::{self, WrittenOutput};
@@ -59,6 +59,7 @@ pub struct Folder<'s> {
     nesting: Nesting,
     checkers: Option<Arc<Checkers>>,
     is_ci: bool,
+    fixes: Fixes,
 }
 
 impl<'s> Folder<'s> {
@@ -84,6 +85,7 @@ impl<'s> Folder<'s> {
             nesting: Nesting::default(),
             checkers: None,
             is_ci: false,
+            fixes: Fixes::Resolved,
         }
     }
 
@@ -91,6 +93,13 @@ impl<'s> Folder<'s> {
     #[must_use]
     pub fn in_ci(mut self, is_ci: bool) -> Self {
         self.is_ci = is_ci;
+        self
+    }
+
+    /// Likewise, for findings that are shown without their fixes.
+    #[must_use]
+    pub fn without_fixes(mut self) -> Self {
+        self.fixes = Fixes::Omitted;
         self
     }
 
@@ -256,6 +265,10 @@ impl CheckContext for Folder<'_> {
 
     fn nobody_answers(&self) -> bool {
         self.is_ci
+    }
+
+    fn fixes(&self) -> Fixes {
+        self.fixes
     }
 
     /// Scripts, ensembles and programs that agents and tools name and that are not there, or not usable.

@@ -2,6 +2,7 @@
 //!
 //! - [`Project`] is the folder from which a caller sees a project; it resolves the names of ensembles.
 //! - [`check::Folder`] is what checks know of the files around an ensemble; [`prepare::examine`] returns all findings.
+//! - [`catalogue::list_ensembles`] lists the ensembles that can be named.
 //! - [`prepare::prepare`] loads, checks and compiles an ensemble; [`nested::nested`] includes the ensembles that it names.
 //! - [`config`] reads model profiles from configurations; [`Trust`] says which files may use keys and values of the environment.
 //! - [`atomic_write`] replaces the texts of files.
@@ -10,6 +11,7 @@
 //! parsers of `validate --check-scripts`.
 
 pub mod atomic_write;
+pub mod catalogue;
 pub mod check;
 pub mod config;
 pub mod error;

@@ -13,7 +13,7 @@ use ensemble_language::check::{self, CheckContext};
 use ensemble_language::diagnostic::{Diagnostic, Finding, Severity};
 use ensemble_language::ensemble::{Agent, Ensemble};
 use ensemble_language::loader::codes::{ALLOWANCE, CONDITION_FAILED};
-use ensemble_language::loader::{self, Loaded};
+use ensemble_language::loader::{self, Fixes, Loaded};
 use ensemble_language::plan::Plan;
 use ensemble_language::profiles::{Override, Profiles};
 use ensemble_language::source::{Route, Source, Span};
@@ -40,20 +40,20 @@ pub struct Prepared {
     pub warnings: Vec<Diagnostic>,
 }
 
-/// All that is wrong with a text and with what it names. Conditions are read and not compiled, since nothing runs.
+/// Returns all findings about a text and about what it names. Conditions are parsed and not compiled, since nothing runs.
 pub fn examine(loaded: &Loaded, around: &dyn CheckContext) -> Vec<Diagnostic> {
     let ensemble = loaded.ensemble.as_ref();
     let findings = ensemble.map(|ensemble| check::check_around(ensemble, around));
-    conclude(loaded, findings)
+    conclude(loaded, findings, around.fixes())
 }
 
 /// The findings at their places: with those of the text itself, without what is allowed, and with secrets hidden.
-fn conclude(loaded: &Loaded, findings: Option<Vec<Finding>>) -> Vec<Diagnostic> {
+fn conclude(loaded: &Loaded, findings: Option<Vec<Finding>>, fixes: Fixes) -> Vec<Diagnostic> {
     let is_complete = findings.is_some();
     let text = check::Text::look(loaded.source(), loaded.document.as_ref());
     let mut findings = findings.unwrap_or_default();
     findings.extend(text.findings());
-    let mut diagnostics = loaded.diagnostics_with(&findings);
+    let mut diagnostics = loaded.list_diagnostics(&findings, fixes);
     if let Some(document) = &loaded.document {
         diagnostics = check::apply_allowances(document, diagnostics, is_complete);
     }
@@ -85,7 +85,7 @@ pub fn prepare_text(source: Source, file: PathBuf, folder: PathBuf, root: PathBu
             Err(errors) => found.extend(errors),
         }
     }
-    let (errors, warnings): (Vec<Diagnostic>, Vec<Diagnostic>) = conclude(&loaded, findings)
+    let (errors, warnings): (Vec<Diagnostic>, Vec<Diagnostic>) = conclude(&loaded, findings, Fixes::Resolved)
         .into_iter()
         .partition(|diagnostic| diagnostic.severity == Severity::Error);
     // A run does not look for profiles and files beforehand, so it cannot judge what allows their absence.

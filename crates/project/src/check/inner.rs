@@ -167,6 +167,7 @@ impl Folder<'_> {
         if let Some(fault) = inside.take_fault() {
             return failed(format!("this ensemble cannot be run: {fault}"));
         }
+        inside.fixes = self.fixes;
         inside.nesting = self.nesting.inside(absolute);
         let loaded = loader::load(&source);
         let findings = examine(&loaded, &inside);
