@@ -237,11 +237,8 @@ pub fn read_source(path: &Path) -> Result<Source, ProjectError> {
         reason,
     };
     let file = std::fs::File::open(path).map_err(|error| unreadable(error.to_string()))?;
-    let bytes = read_capped(file).map_err(unreadable)?;
-    Ok(Source::new(
-        path.display().to_string(),
-        text(bytes).map_err(|why| unreadable(why.0))?,
-    ))
+    let text = read_text(file).map_err(|error| unreadable(error.to_string()))?;
+    Ok(Source::new(path.display().to_string(), text))
 }
 
 /// Reads a text from a stream, such as standard input, as [`read_source`] reads a file.
@@ -253,32 +250,35 @@ pub fn read_stream(stream: impl Read, name: &str) -> Result<String, ProjectError
         path: name.into(),
         reason,
     };
-    let bytes = read_capped(stream).map_err(unreadable)?;
-    text(bytes).map_err(|why| unreadable(why.0))
+    read_text(stream).map_err(|error| unreadable(error.to_string()))
 }
 
-fn read_capped(from: impl Read) -> Result<Vec<u8>, String> {
+/// An error of a text that a person wrote.
+#[derive(Debug, thiserror::Error)]
+enum TextError {
+    /// The text cannot be read.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    /// The text is too long.
+    #[error("it is larger than {} MiB", MAX_BYTES >> 20)]
+    TooLarge,
+    /// The bytes are not UTF-8; line and column from 1.
+    #[error("it is not UTF-8: the byte at line {line}, column {column} begins no character; save the file as UTF-8")]
+    NotUtf8 { line: usize, column: usize },
+}
+
+fn read_text(from: impl Read) -> Result<String, TextError> {
     let most = MAX_BYTES as u64;
     let mut bytes = Vec::new();
-    let read = from.take(most + 1).read_to_end(&mut bytes);
-    read.map_err(|error| error.to_string())?;
+    from.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
-        return Err(format!("it is larger than {} MiB", most >> 20));
+        return Err(TextError::TooLarge);
     }
-    Ok(bytes)
-}
-
-/// The reason why bytes are not a text.
-struct NotText(String);
-
-fn text(bytes: Vec<u8>) -> Result<String, NotText> {
     String::from_utf8(bytes).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
         let start = valid.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         let column = String::from_utf8_lossy(&valid[start..]).chars().count() + 1;
-        NotText(format!(
-            "it is not UTF-8: the byte at line {line}, column {column} begins no character; save the file as UTF-8"
-        ))
+        TextError::NotUtf8 { line, column }
     })
 }

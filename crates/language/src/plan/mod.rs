@@ -21,7 +21,7 @@ use crate::source::Route;
 
 use agent_graph::{AgentGraph, Names};
 
-pub use reading::Reading;
+pub use reading::{HistoryRead, Reading};
 pub use sources::Sources;
 
 /// The number of an agent: its position in the file.
