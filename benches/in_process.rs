@@ -12,9 +12,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use ensemble_agents::agent::script::{Places, runner};
+use ensemble_agents::agent::script::runner;
 use ensemble_language::data::JsonMap;
 use ensemble_language::ensemble::AgentKind;
+use ensemble_process::program::Places;
 use ensemble_process::{Bounds, DEFAULT_OUTPUT_CAP};
 use ensemble_scripts::{Script, Variable};
 use serde_json::json;

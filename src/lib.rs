@@ -63,7 +63,8 @@ pub mod dialogue {
         Role, Step, StopReason, Strategy, Thread, ThreadError, ToolCall, ToolEnd, ToolError, ToolSpec, Tools, Usage,
         Window,
     };
-    pub use ensemble_models::{Model, Network, ProfileError};
+    pub use ensemble_language::profiles::ProfileError;
+    pub use ensemble_models::{Model, Network};
 }
 
 /// The examples of the documents, which are compiled and run.

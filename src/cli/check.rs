@@ -14,9 +14,10 @@ use super::exit;
 use super::surroundings::Surroundings;
 use ensemble_explore::{Budget, Exploration, Inside, explore_while};
 use ensemble_language::loader::codes::UNANSWERED;
+use ensemble_project::nested::{Named, nested};
 use ensemble_reports::report::diagnostics;
 use ensemble_reports::report::exploration::{Explored, all_human, all_json};
-use ensemble_runs::nested::{Named, explore_inside_out, nested};
+use ensemble_runs::exploration::explore_inside_out;
 
 /// `ensemble check`.
 pub(super) fn check(args: &CheckArgs, surroundings: &Surroundings) -> Result<u8, CliError> {

@@ -227,7 +227,7 @@ pub(super) fn warn_incomplete_record(folder: Option<&Path>, surroundings: &Surro
 mod tests {
     use super::*;
     use ensemble_language::source::Source;
-    use ensemble_runs::prepare::prepare_text;
+    use ensemble_project::prepare::prepare_text;
 
     #[test]
     fn a_limit_that_nobody_set_is_told_with_its_key() {

@@ -5,6 +5,7 @@ use super::short::short_names;
 use ensemble_core::log::CommitError;
 use ensemble_core::request::AnswerRefusal;
 use ensemble_core::store::{ReadError, RunId, StoreError};
+use ensemble_project::ProjectError;
 use ensemble_remote::RemoteError;
 use ensemble_reports::report::door::Ink;
 use ensemble_reports::report::{count, diagnostics, hanging};
@@ -33,6 +34,12 @@ pub(super) enum CliError {
     /// An internal error of the program.
     #[error("{0}")]
     Internal(String),
+}
+
+impl From<ProjectError> for CliError {
+    fn from(error: ProjectError) -> Self {
+        Self::Run(error.into())
+    }
 }
 
 impl From<StoreError> for CliError {
@@ -94,7 +101,7 @@ impl CliError {
 
     /// The message with its help text, in the form for the terminal.
     pub(super) fn render(&self, color: bool) -> String {
-        if let Self::Run(RunError::Invalid(findings)) = self {
+        if let Self::Run(RunError::Project(ProjectError::Invalid(findings))) = self {
             return diagnostics::human(findings, color);
         }
         let mut text = match color {
@@ -147,11 +154,25 @@ fn ambiguous(given: &str, candidates: &[RunId]) -> String {
     )
 }
 
+/// The help text for an error of the project's files.
+fn project_help(error: &ProjectError) -> Option<String> {
+    Some(match error {
+        ProjectError::IsFolder(_) => "`ensemble validate` takes folders".to_owned(),
+        ProjectError::Untrusted { path, .. } => format!(
+            "`ensemble trust {}` allows this until it changes; `--trust` allows it for one command",
+            path.display()
+        ),
+        ProjectError::Stranger(_) => "make it yours with `chown`, or use it as it is with `--trust`".to_owned(),
+        ProjectError::NotFound { .. } | ProjectError::Unreadable { .. } | ProjectError::Invalid(_) => {
+            return error.advice();
+        }
+    })
+}
+
 /// The help text for the error.
 fn help(error: &RunError) -> Option<String> {
     Some(match error {
-        RunError::NotFound { .. } => return error.advice(),
-        RunError::IsFolder(_) => "`ensemble validate` takes folders".to_owned(),
+        RunError::Project(error) => return project_help(error),
         RunError::AnswerForNobody { inputs, .. } => match inputs.as_slice() {
             [] => "this ensemble has no input agents".to_owned(),
             inputs => format!("its input agents are {}", inputs.join(", ")),
@@ -197,11 +218,6 @@ fn help(error: &RunError) -> Option<String> {
             [] => "its executions have no parts; write AGENT@TURN".to_owned(),
             keys => format!("its parts are {}", keys.join(", ")),
         },
-        RunError::Untrusted { path, .. } => format!(
-            "`ensemble trust {}` allows this until it changes; `--trust` allows it for one command",
-            path.display()
-        ),
-        RunError::Stranger(_) => "make it yours with `chown`, or use it as it is with `--trust`".to_owned(),
         RunError::AgentIsGone { .. } => "fork at an earlier turn, or keep the agent".to_owned(),
         RunError::NoEnsemble => "name it with --ensemble FILE".to_owned(),
         RunError::Commit(CommitError::Write { .. }) => {

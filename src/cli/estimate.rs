@@ -9,9 +9,9 @@ use super::surroundings::Surroundings;
 use ensemble_history::AgentTotals;
 use ensemble_language::ensemble::{Agent, AgentKind};
 use ensemble_language::loader::{Side, changes};
-use ensemble_models::Profiles;
+use ensemble_language::profiles::Profiles;
+use ensemble_project::prepare::profiles;
 use ensemble_reports::report::story::{Estimate, Known, estimate as told, estimate_document};
-use ensemble_runs::prepare::profiles;
 use ensemble_runs::{EnsembleRef, Prepared};
 
 /// `ensemble estimate`.

@@ -13,8 +13,9 @@ use super::surroundings::Surroundings;
 use ensemble_agents::agent::input::Answers;
 use ensemble_core::request::RequestAddress;
 use ensemble_language::loader;
-use ensemble_runs::project::read_source;
-use ensemble_runs::{CacheFolder, ClientServers, Host, RunError, RunOptions};
+use ensemble_project::ProjectError;
+use ensemble_project::project::read_source;
+use ensemble_runs::{CacheFolder, ClientServers, Host, RunOptions};
 
 /// The options that every run has, with its reporter and its live output.
 pub(super) fn options(
@@ -74,7 +75,7 @@ pub(super) fn with_values(
 ) -> Result<RunOptions, CliError> {
     if let Some(file) = file {
         let source = read_source(&surroundings.project.folder.join(file))?;
-        for (key, value) in loader::context(&source).map_err(RunError::Invalid)? {
+        for (key, value) in loader::context(&source).map_err(ProjectError::Invalid)? {
             options.context.insert(key.into(), Arc::new(value));
         }
     }
@@ -133,7 +134,7 @@ fn answers(args: &AnsweringArgs, surroundings: &Surroundings) -> Result<Answers,
     let mut answers = Answers::default();
     if let Some(file) = &args.answers {
         let source = read_source(&surroundings.project.folder.join(file))?;
-        for (agent, given) in loader::answers(&source).map_err(RunError::Invalid)? {
+        for (agent, given) in loader::answers(&source).map_err(ProjectError::Invalid)? {
             let value = match given {
                 loader::Answers::Always(value) => value,
                 loader::Answers::Each(values) => Value::Array(values),

@@ -12,10 +12,10 @@ use ensemble_language::diagnostic::Diagnostic;
 use ensemble_language::loader;
 use ensemble_language::loader::document::Document;
 use ensemble_language::source::Source;
+use ensemble_project::ProjectError;
+use ensemble_project::project::read_source;
 use ensemble_reports::report::diagnostics;
 use ensemble_reports::report::door::Spelling;
-use ensemble_runs::RunError;
-use ensemble_runs::project::read_source;
 
 /// The folder of llm-orc in a project.
 const LLM_ORC: &str = ".llm-orc";
@@ -45,7 +45,7 @@ pub(super) fn import(args: &ImportArgs, surroundings: &Surroundings) -> Result<u
         output: output.as_deref(),
         origin: origin(args),
     };
-    let imported = one.convert(&source, surroundings)?.map_err(RunError::Invalid)?;
+    let imported = one.convert(&source, surroundings)?.map_err(ProjectError::Invalid)?;
     match &output {
         Some(output) => {
             write(output, &imported.text, surroundings)?;

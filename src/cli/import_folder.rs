@@ -11,8 +11,8 @@ use ensemble_import::import::Imported;
 use ensemble_language::loader;
 use ensemble_language::loader::document::Node;
 use ensemble_language::source::Source;
+use ensemble_project::project::read_source;
 use ensemble_reports::report::diagnostics;
-use ensemble_runs::project::read_source;
 
 /// An ensemble that was found.
 struct Found {

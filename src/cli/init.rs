@@ -12,7 +12,7 @@ use super::exit;
 use super::surroundings::Surroundings;
 use ensemble_language::loader::schema::SCHEMA;
 use ensemble_language::names;
-use ensemble_runs::replaced;
+use ensemble_project::atomic_write;
 use ensemble_ui::NewFile;
 
 /// The schema is stored beside the ensembles. So the line that names it stays valid when the folder is moved, and
@@ -90,7 +90,7 @@ fn name(args: &InitArgs, surroundings: &Surroundings) -> Result<String, CliError
 
 /// Writes a file that must not exist yet.
 fn create(path: &Path, text: &str) -> Result<(), CliError> {
-    replaced::create(path, text).map_err(|error| CliError::Usage {
+    atomic_write::create(path, text).map_err(|error| CliError::Usage {
         message: format!("cannot write {}: {error}", path.display()),
         help: None,
     })

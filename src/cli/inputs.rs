@@ -13,8 +13,8 @@ use super::settings::Settings;
 use super::surroundings::Surroundings;
 use super::walk::{Found, Kind, Met, Walk, Wanted};
 use ensemble_language::source::Source;
-use ensemble_runs::RunError;
-use ensemble_runs::project::{read_source, read_stream};
+use ensemble_project::ProjectError;
+use ensemble_project::project::{read_source, read_stream};
 
 /// An input: a file that is read later, or a text that was already read.
 pub(super) enum Input {
@@ -41,7 +41,7 @@ impl Input {
     pub(super) fn read(&self) -> Result<Source, CliError> {
         match self {
             Self::File(path) | Self::Found(path) => Ok(read_source(path)?),
-            Self::Unreadable(path, reason) => Err(CliError::Run(RunError::Unreadable {
+            Self::Unreadable(path, reason) => Err(CliError::from(ProjectError::Unreadable {
                 path: path.clone(),
                 reason: reason.clone(),
             })),

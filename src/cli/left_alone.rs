@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use ensemble_core::operator::visible;
-use ensemble_runs::LeftAlone;
+use ensemble_project::LeftAlone;
 
 /// Renders the message about a file that the command ignored.
 pub(super) fn note(left_alone: &LeftAlone) -> String {

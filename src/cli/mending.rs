@@ -8,7 +8,9 @@ use super::args::{ValidateArgs, ValidateFormat};
 use super::error::CliError;
 use ensemble_diff::unified;
 use ensemble_language::source::Source;
-use ensemble_runs::{RunError, replaced};
+use ensemble_project::ProjectError;
+use ensemble_project::atomic_write;
+use ensemble_runs::RunError;
 
 /// The choice between applying fixes, showing them and neither.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +69,7 @@ pub(super) fn difference(before: &Source, after: &Source) -> String {
 /// # Errors
 /// The file cannot be written, or was changed since it was read.
 pub(super) fn replace(path: &Path, before: &str, after: &str) -> Result<(), CliError> {
-    replaced::replace(path, before, after).map_err(|reason| {
+    atomic_write::replace(path, before, after).map_err(|reason| {
         CliError::usage_with_help(
             format!("cannot write {}: {reason}", path.display()),
             "the file is as it was",
@@ -78,7 +80,9 @@ pub(super) fn replace(path: &Path, before: &str, after: &str) -> Result<(), CliE
 /// The reason why a file cannot be read.
 pub(super) fn unreadable(error: &CliError) -> Option<(String, String)> {
     match error {
-        CliError::Run(RunError::Unreadable { path, reason }) => Some((path.display().to_string(), reason.clone())),
+        CliError::Run(RunError::Project(ProjectError::Unreadable { path, reason })) => {
+            Some((path.display().to_string(), reason.clone()))
+        }
         _ => None,
     }
 }

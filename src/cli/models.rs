@@ -19,15 +19,14 @@ use ensemble_core::thread::{Message, Role};
 use ensemble_language::ensemble::{
     AgentKind, Ensemble, ModelChoice, Profile, Provider as KnownProvider, Responses, SIMULATED, Strategy,
 };
-use ensemble_models::{
-    Link, ModelError, ModelRequest, Network, ProfileError, Profiles, Provider, Remote, key_variable,
-};
+use ensemble_language::profiles::{Link, ProfileError, Profiles};
+use ensemble_models::{ModelError, ModelRequest, Network, Provider, Remote, key_variable};
+use ensemble_project::config::config_profiles;
+use ensemble_project::prepare::profiles;
+use ensemble_project::review::check_trust;
 use ensemble_reports::report::count;
 use ensemble_reports::report::door::Ink;
-use ensemble_runs::config::config_profiles;
 use ensemble_runs::given::overrides;
-use ensemble_runs::prepare::profiles;
-use ensemble_runs::review::check_trust;
 use ensemble_runs::{EnsembleRef, Host};
 
 /// The time limit for a model whose profile has none.

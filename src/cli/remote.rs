@@ -24,11 +24,11 @@ use ensemble_core::request::PendingRequest;
 use ensemble_core::store::RunId;
 use ensemble_language::data::WantedPermission;
 use ensemble_language::source::Source;
+use ensemble_project::prepare::prepare_text;
 use ensemble_remote::protocol::{Answer, StartRun};
 use ensemble_remote::{Remote, RemoteError};
 use ensemble_reports::report::Reporter;
 use ensemble_runs::batch::GivenToRun;
-use ensemble_runs::prepare::prepare_text;
 use ensemble_runs::{Host, Prepared, RunError, RunOptions, Runs, check_option_answers};
 
 /// The pause before the engine is asked for more records.

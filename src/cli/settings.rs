@@ -17,8 +17,8 @@ use ensemble_language::check::{self, apply_allowances};
 use ensemble_language::diagnostic::{Diagnostic, Finding};
 use ensemble_language::loader::{Configuration, ReportFormat, codes, configuration, diagnostics};
 use ensemble_language::source::{Route, Source};
-use ensemble_runs::Project;
-use ensemble_runs::config::config_files;
+use ensemble_project::Project;
+use ensemble_project::config::config_files;
 
 /// A configuration of a project.
 struct Config {

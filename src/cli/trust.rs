@@ -9,8 +9,8 @@ use super::exit;
 use super::left_alone::shown;
 use super::surroundings::Surroundings;
 use ensemble_core::operator::visible;
-use ensemble_runs::review::{Review, review};
-use ensemble_runs::trust::Trusted;
+use ensemble_project::review::{Review, review};
+use ensemble_project::trust::Trusted;
 
 /// `ensemble trust`.
 pub(super) fn trust(args: &TrustArgs, surroundings: &Surroundings) -> Result<u8, CliError> {

@@ -25,12 +25,13 @@ use ensemble_language::loader::explain::explanation;
 use ensemble_language::loader::{Loaded, codes, load};
 use ensemble_language::source::{Source, Span};
 use ensemble_language::yaml::edit::Applicability;
+use ensemble_project::ProjectError;
+use ensemble_project::check::{Checkers, Folder, Inner, Scripts};
+use ensemble_project::prepare::examine;
 use ensemble_reports::report::diagnostics::{ForPeople, Json};
 use ensemble_reports::report::door::Spelling;
 use ensemble_reports::report::{CheckedFile, Form, Github, Junit, Rule, Sarif, Totals, count};
 use ensemble_runs::RunError;
-use ensemble_runs::around::{Checkers, Folder, Inner, Scripts};
-use ensemble_runs::prepare::examine;
 
 /// `ensemble validate`.
 pub(super) fn validate(args: &ValidateArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
@@ -202,7 +203,7 @@ fn check<'s>(input: &Input, folder: &mut Option<Folder<'s>>, ways: &Ways<'s>) ->
     // What is wrong in a configuration is a finding of that file.
     let fault = folder
         .take_fault()
-        .filter(|fault| !matches!(fault, RunError::Invalid(_)));
+        .filter(|fault| !matches!(fault, ProjectError::Invalid(_)));
     let mut checked = Checked {
         faults: fault.map(CliError::from).into_iter().collect(),
         ..Checked::default()
@@ -391,7 +392,7 @@ impl<'f> Shown<'f> {
         }
         let findings = match (finding_of(&fault), fault) {
             (Some(finding), _) => vec![finding],
-            (None, CliError::Run(RunError::Invalid(findings))) => findings,
+            (None, CliError::Run(RunError::Project(ProjectError::Invalid(findings)))) => findings,
             (None, _) => Vec::new(),
         };
         match findings.first().map(|first| first.source.name().to_owned()) {

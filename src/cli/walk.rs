@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use super::rules::{Everywhere, Left, Rules};
 use super::settings::Settings;
-use ensemble_runs::Project;
+use ensemble_project::Project;
 
 /// Where YAML is found below a folder that is hidden otherwise.
 const OF_PROJECT: &str = ".ensemble";

@@ -89,6 +89,49 @@ fn the_lowest_rooms_depend_on_no_higher_room() {
     assert_eq!(dependencies["ensemble-core"], ["ensemble-language"]);
 }
 
+/// All crates of the workspace that a crate depends on, directly or through others.
+fn reachable_from(package: &str, dependencies: &BTreeMap<String, Vec<String>>) -> BTreeSet<String> {
+    let mut reached = BTreeSet::new();
+    let mut next = vec![package.to_owned()];
+    while let Some(package) = next.pop() {
+        for other in &dependencies[&package] {
+            if reached.insert(other.clone()) {
+                next.push(other.clone());
+            }
+        }
+    }
+    reached
+}
+
+#[test]
+fn checking_reaches_no_model_and_no_run() {
+    let dependencies: BTreeMap<String, Vec<String>> = crates()
+        .into_iter()
+        .map(|krate| (krate.package.clone(), krate.dependencies()))
+        .collect();
+    for package in ["ensemble-project", "ensemble-ide", "ensemble-lsp"] {
+        let reached = reachable_from(package, &dependencies);
+        assert!(reached.contains("ensemble-scripts"), "{package} reaches {reached:?}");
+        for other in ["ensemble-models", "ensemble-agents", "ensemble-runs"] {
+            assert!(!reached.contains(other), "{package} reaches {other}");
+        }
+        for krate in crates()
+            .iter()
+            .filter(|krate| reached.contains(&krate.package) || krate.package == package)
+        {
+            let manifest = std::fs::read_to_string(krate.folder.join("Cargo.toml")).expect("a manifest");
+            let (kept, _) = manifest.split_once("[dev-dependencies]").unwrap_or((&manifest, ""));
+            for client in ["reqwest", "rmcp"] {
+                assert!(
+                    !kept.contains(client),
+                    "{} has {client}, and {package} needs it",
+                    krate.package
+                );
+            }
+        }
+    }
+}
+
 #[test]
 fn dependencies_are_read_from_every_spelling() {
     let manifest = "[workspace.dependencies]\nensemble-a = 1\n[dependencies]\nensemble-b.workspace = true\nserde = \"1\"\n\

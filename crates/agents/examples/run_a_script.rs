@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use ensemble_agents::agent::script::{Places, runner};
+use ensemble_agents::agent::script::runner;
 use ensemble_agents::agent::{AttemptOutcome, Execution};
+use ensemble_process::program::Places;
 use ensemble_process::{Bounds, Environment};
 
 #[expect(clippy::print_stdout, reason = "an example prints its result")]

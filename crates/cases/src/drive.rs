@@ -10,8 +10,7 @@ use ensemble_core::conversation::{ConversationState, Record};
 use ensemble_core::reporter::Reporter;
 use ensemble_core::store::{Durability, MemoryStore};
 use ensemble_language::cases::{Case, Expect, OUTCOMES, case_route};
-use ensemble_runs::project::Project;
-use ensemble_runs::trust::Trust;
+use ensemble_project::{Project, ProjectError, Trust};
 use ensemble_runs::{Host, RunError, RunOptions, Runs};
 use ensemble_scripts::hold_virtual_time;
 use tokio::runtime::{Builder, Runtime};
@@ -253,7 +252,7 @@ fn expectation(case: &Case, recorded: Option<&Arc<Recorded>>) -> Expect {
 /// The failure of a case whose conversation could not be held.
 fn not_held(at: usize, error: &RunError) -> Failure {
     let told = match error {
-        RunError::Invalid(errors) => errors
+        RunError::Project(ProjectError::Invalid(errors)) => errors
             .iter()
             .map(|error| error.message.clone())
             .collect::<Vec<_>>()

@@ -10,8 +10,8 @@ use ensemble_core::conversation::{CompletionReason, Event, Interruption, Record}
 use ensemble_core::request::PendingRequest;
 use ensemble_core::runner::{AttemptOutcome, AttemptResult};
 use ensemble_language::data::Context;
+use ensemble_project::project::read_source;
 use ensemble_runs::Runs;
-use ensemble_runs::project::read_source;
 use ensemble_runs::replay::SavedRecords;
 
 /// An agent, and which of its executions.

@@ -10,9 +10,9 @@ use ensemble_language::diagnostic::{Diagnostic, Finding, Severity};
 use ensemble_language::loader::codes::{NO_ENSEMBLE_TO_TEST, NO_RECORD};
 use ensemble_language::loader::{self, LoadedCases};
 use ensemble_language::source::{At, Route, Source, Span};
-use ensemble_runs::prepare::{Prepared, folder_of, prepare};
-use ensemble_runs::project::Project;
-use ensemble_runs::{RunError, Runs};
+use ensemble_project::prepare::{Prepared, folder_of, prepare};
+use ensemble_project::{Project, ProjectError};
+use ensemble_runs::Runs;
 
 use crate::check::check;
 use crate::recorded::{Recorded, load};
@@ -101,7 +101,7 @@ fn ensemble(file: &TestFile, path: &Path, project: &Project) -> Result<Prepared,
     let absolute = project.folder.join(&ensemble);
     // Nobody waits for a pipe.
     let prepared = match absolute.exists() && !absolute.is_file() {
-        true => Err(RunError::Unreadable {
+        true => Err(ProjectError::Unreadable {
             path: ensemble.clone(),
             reason: "it is not a regular file".to_owned(),
         }),
@@ -110,7 +110,7 @@ fn ensemble(file: &TestFile, path: &Path, project: &Project) -> Result<Prepared,
     prepared.map_err(|error| {
         let shown = ensemble.display();
         Box::new(match error {
-            RunError::Invalid(errors) => {
+            ProjectError::Invalid(errors) => {
                 let first = errors.first().map_or("", |error| error.message.as_str());
                 let message = format!("{named} has errors, the first: {first}");
                 Finding::error(NO_ENSEMBLE_TO_TEST, place(), message)

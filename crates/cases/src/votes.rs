@@ -10,7 +10,7 @@ use ensemble_language::ensemble::Ensemble;
 use ensemble_language::loader::load;
 use ensemble_language::plan::Plan;
 use ensemble_language::source::Source;
-use ensemble_runs::prepare::Prepared;
+use ensemble_project::prepare::Prepared;
 use ensemble_runs::{RunError, RunOptions, Runs};
 use serde_json::{Value, json};
 

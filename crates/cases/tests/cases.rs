@@ -21,7 +21,7 @@ use ensemble_language::data::{Failure, FailureKind};
 use ensemble_language::plan::Plan;
 use ensemble_language::random_ensembles::conversation;
 use ensemble_language::source::Source;
-use ensemble_runs::prepare::{Prepared, prepare_text};
+use ensemble_project::prepare::{Prepared, prepare_text};
 use ensemble_runs::{Host, Project, Runs};
 use proptest::prelude::*;
 use serde_json::json;

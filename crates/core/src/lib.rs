@@ -24,6 +24,7 @@ pub mod operator;
 #[cfg(any(test, feature = "random-conversations"))]
 pub mod random_conversations;
 pub mod records;
+pub mod reply;
 pub mod reporter;
 pub mod request;
 pub mod resolver;

@@ -7,6 +7,7 @@
 //! - [`loader::load`] parses a text and returns an [`ensemble::Ensemble`] and all findings.
 //! - [`check::check`] returns what is suspicious in an ensemble without errors.
 //! - [`plan::Plan`] is the ensemble as a graph with compiled conditions ([`condition::Condition`]).
+//! - [`profiles::Profiles`] are the model profiles that agents can name, with overrides.
 //! - [`shown`] makes texts of others safe to look at.
 //! - [`yaml::edit`] edits YAML texts: [`yaml::edit::Fix`] is a fix of a finding; [`fix::fix_text`] applies all fixes of a text.
 //! - [`design::edit`] edits the graph of an ensemble in its text.
@@ -31,6 +32,7 @@ pub mod loader;
 pub mod names;
 pub mod past;
 pub mod plan;
+pub mod profiles;
 #[cfg(any(test, feature = "random-ensembles"))]
 pub mod random_ensembles;
 pub mod shown;

@@ -40,8 +40,23 @@ pub fn is_ascii_identifier(name: &str) -> bool {
     name.starts_with(|c: char| is_part(c) && !c.is_ascii_digit()) && name.chars().all(is_part)
 }
 
+/// Returns whether the text can be written after a dot in every language of scripts: a word of ASCII letters, digits and `_` that begins
+/// with a letter.
+pub fn is_plain_word(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphabetic()) && is_ascii_identifier(name)
+}
+
+/// Returns whether the character can begin an identifier of expressions and templates.
+pub fn starts_identifier(c: char) -> bool {
+    c.is_alphabetic() || c == '_'
+}
+
+/// Returns whether the character can be part of an identifier of expressions and templates.
+pub fn is_identifier_char(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
 /// Returns whether the text can be the name of an item of `for_each`, which expressions and templates read.
 pub fn is_identifier(name: &str) -> bool {
-    let is_first = |c: char| c.is_alphabetic() || c == '_';
-    name.starts_with(is_first) && name.chars().all(|c| c.is_alphanumeric() || c == '_')
+    name.starts_with(starts_identifier) && name.chars().all(is_identifier_char)
 }

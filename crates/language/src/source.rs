@@ -5,6 +5,7 @@
 //!
 //! Invariant: a position stays a route or a byte range until a report needs a line and a column.
 
+use crate::names::is_identifier_char;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -127,8 +128,7 @@ impl Source {
         let before = line.chars().take(place.column.saturating_sub(1));
         let from = before.map(char::len_utf8).sum::<usize>();
         let rest = &line[from..];
-        let is_word = |c: char| c.is_alphanumeric() || c == '_';
-        let word = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
+        let word = rest.find(|c| !is_identifier_char(c)).unwrap_or(rest.len());
         let length = word.max(rest.chars().next().map_or(0, char::len_utf8));
         Span::new(line_start + from, line_start + from + length)
     }

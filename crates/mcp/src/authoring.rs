@@ -11,12 +11,13 @@ use ensemble_language::ensemble::Ensemble;
 use ensemble_language::loader::schema::{SCHEMA, TEST_SCHEMA, of_config};
 use ensemble_language::loader::{codes, explain, load};
 use ensemble_language::source::Source;
+use ensemble_project::Project;
+use ensemble_project::check::Folder;
+use ensemble_project::nested::{Named, nested};
+use ensemble_project::prepare::{examine, prepare_text};
 use ensemble_reports::report::diagnostics;
 use ensemble_reports::report::exploration::{Explored, all_json};
-use ensemble_runs::Project;
-use ensemble_runs::around::Folder;
-use ensemble_runs::nested::{Named, explore_inside_out, nested};
-use ensemble_runs::prepare::{examine, prepare_text};
+use ensemble_runs::exploration::explore_inside_out;
 use serde_json::{Value, json};
 
 use crate::catalog::{Catalog, file_of};
@@ -178,7 +179,7 @@ pub(crate) fn graph(mut arguments: Arguments, project: &Project, draw: Draw) -> 
     arguments.end()?;
     let named = match given {
         Given::File(file) => {
-            let prepared = ensemble_runs::prepare::prepare(&file, project).map_err(|error| error.to_string())?;
+            let prepared = ensemble_project::prepare::prepare(&file, project).map_err(|error| error.to_string())?;
             Named {
                 path: file,
                 prepared,

@@ -5,13 +5,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ensemble_language::diagnostic::Severity;
 use ensemble_language::ensemble::{AgentKind, Ensemble, ResultSpec};
-use ensemble_language::loader::load;
+use ensemble_project::catalogue::list_ensembles;
+use ensemble_project::{Project, ProjectError};
 use ensemble_reports::report::count;
-use ensemble_runs::around::Folder;
-use ensemble_runs::prepare::examine;
-use ensemble_runs::{Project, RunError, schema_of_inputs};
+use ensemble_runs::schema_of_inputs;
 use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
@@ -52,21 +50,14 @@ impl Catalog {
     pub fn of(project: &Project) -> Self {
         let mut left_out = Vec::new();
         let mut found = Vec::new();
-        let files = project.named_files().into_iter();
-        for (name, file) in files.filter(|(_, file)| project.holds(file)) {
-            let Ok(source) = project.read(&file) else { continue };
-            let mut loaded = load(&source);
-            if !loaded.is_ensemble() {
-                continue;
-            }
-            let findings = examine(&loaded, &Folder::around(&file, project));
-            let errors = findings
-                .iter()
-                .filter(|finding| finding.severity == Severity::Error)
-                .count();
-            match loaded.ensemble.take() {
-                Some(ensemble) if errors == 0 => found.push((name, file, ensemble)),
-                _ => left_out.push(LeftOut { file, errors }),
+        for listed in list_ensembles(project).filter(|listed| project.holds(&listed.file)) {
+            let errors = listed.errors.len();
+            match listed.loaded.ensemble {
+                Some(ensemble) if errors == 0 => found.push((listed.name, listed.file, ensemble)),
+                _ => left_out.push(LeftOut {
+                    file: listed.file,
+                    errors,
+                }),
             }
         }
         let names = unique(found.iter().map(|(name, ..)| name.as_str()), &crate::tools::NAMES);
@@ -106,7 +97,7 @@ pub(crate) fn fingerprint(project: &Project) -> Fingerprint {
 pub(crate) fn file_of(project: &Project, given: &str) -> Result<PathBuf, String> {
     let outside = || format!("`{given}` is not inside the served folder");
     let found = project.ensemble_file(given).map_err(|error| match error {
-        RunError::NotFound { given, similar, .. } => match similar {
+        ProjectError::NotFound { given, similar, .. } => match similar {
             Some(similar) => format!("there is no ensemble `{given}`; did you mean `{similar}`?"),
             None => format!("there is no ensemble `{given}` in the served folder"),
         },

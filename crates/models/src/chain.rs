@@ -8,15 +8,13 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{
-    LoadScript, ModelError, ModelErrorKind, ModelReply, ModelRequest, Network, ProfileError, Profiles, Provider,
-    Remote, ReplyPiece, Resolved, Simulator, ToolSpec, key_variable,
-    paced::Paced,
-    profiles::{Link, exists},
-    schema_in_words, source_of_reasoning, tool_files,
+    LoadScript, ModelError, ModelErrorKind, ModelReply, ModelRequest, Network, Provider, Remote, ReplyPiece, Simulator,
+    ToolSpec, key_variable, paced::Paced, schema_in_words, source_of_reasoning, tool_files,
 };
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, Message, Role, StopReason};
 use ensemble_language::ensemble::{self, ModelChoice, Price, Profile, Retry};
+use ensemble_language::profiles::{Link, ProfileError, Profiles, Resolved, check_provider};
 
 /// The number of attempts of a request to a real provider if the profile has no `retry`.
 const ATTEMPTS: NonZeroU32 = NonZeroU32::new(3).expect("is not 0");
@@ -78,7 +76,7 @@ impl Model {
     /// Creates the providers of a chain. A provider does expensive work only at its first request.
     pub fn connect(resolved: &Resolved, load: &LoadScript, network: &Network) -> Result<Self, ProfileError> {
         let connect = |link: &Link| -> Result<(Link, Arc<dyn Provider>), ProfileError> {
-            exists(link)?;
+            check_provider(link)?;
             if let Some(provider) = ensemble::Provider::named(&link.profile.provider) {
                 let remote = Arc::new(Remote::new(provider, network.clone()));
                 let pace = network.pace(&link.name, &link.profile);

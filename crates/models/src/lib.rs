@@ -1,10 +1,10 @@
-//! Language models: profiles, chains of profiles with retries and fallbacks, and providers.
+//! Language models: chains of profiles with retries and fallbacks, and providers.
 //!
 //! A provider answers one request. The outputs, schemas and memory of agents belong to the runner. **Invariant:** this
 //! module keeps no request, except in the cache on disk if the user wants one. Each request has its number, so a
 //! resumed run makes exactly the requests of an uninterrupted run.
 //!
-//! Selects the model that answers (`profiles.rs`), handles retries and fallbacks (`chain.rs`), and contains the providers:
+//! Handles retries and fallbacks (`chain.rs`), and contains the providers:
 //! `simulated`, and the HTTP providers (`remote/`), which have one file for each dialect and share the rest of the code.
 //! `network.rs` is the connection to the network: one client for a run, built at the first request.
 
@@ -15,7 +15,6 @@ mod pace;
 mod paced;
 #[cfg(feature = "process")]
 mod process_network;
-mod profiles;
 mod quirks;
 mod remote;
 mod script;
@@ -25,7 +24,6 @@ mod tool_files;
 pub use cache::Cache;
 pub use chain::{Model, ModelAnswer, ModelQuery};
 pub use network::{Environment, Network, http_client};
-pub use profiles::{Link, Override, ProfileError, Profiles, Resolved};
 pub use remote::{Remote, key_variable};
 pub use script::describe;
 pub use simulated::Simulator;

@@ -136,3 +136,12 @@ impl Sandbox {
 fn file(path: &Path) -> Option<PathBuf> {
     path.canonicalize().ok().filter(|path| path.is_file())
 }
+
+/// Returns the path of a rule: relative to the folder of the ensemble, or to the home folder after `~`.
+pub fn resolve_rule_path(path: &str, folder: &Path, home: Option<&str>) -> PathBuf {
+    match (path.strip_prefix('~'), home) {
+        (Some(""), Some(home)) => PathBuf::from(home),
+        (Some(rest), Some(home)) if rest.starts_with('/') => Path::new(home).join(rest.trim_start_matches('/')),
+        _ => folder.join(path),
+    }
+}

@@ -32,6 +32,7 @@ mod members;
 pub mod output;
 mod payload;
 mod pipe;
+pub mod program;
 pub mod room;
 pub mod service;
 mod strays;

@@ -25,8 +25,8 @@ use ensemble_core::resolver::{Decision, decide};
 use ensemble_core::runner::turn_is_up;
 use ensemble_language::data::{Failure, FailureKind};
 use ensemble_language::plan::Plan;
+use ensemble_project::Prepared;
 use ensemble_remote::protocol::{Answer, Brief, DAYS, Decided, Done, InnerEnded, InnerLines, Records, StartRun, Work};
-use ensemble_runs::Prepared;
 use restate_sdk::context::{DurableFuture, DurableFuturesUnordered};
 use restate_sdk::prelude::*;
 

@@ -14,13 +14,15 @@ use ensemble_agents::agent::input::{InputOptions, InputRunner};
 use ensemble_agents::agent::llm::{self, LlmRunner};
 use ensemble_agents::agent::schema::Schema;
 use ensemble_agents::agent::schema_checked::SchemaCheckedRunner;
-use ensemble_agents::agent::script::{self, Places};
+use ensemble_agents::agent::script;
 use ensemble_agents::agent::sub_ensemble::SubEnsembleRunner;
 use ensemble_agents::agent::tool::mcp::Servers;
 use ensemble_agents::agent::window::AgentWindow;
 use ensemble_core::runner::Runner;
 use ensemble_language::ensemble::{Agent, AgentKind, ModelChoice, Responses};
 use ensemble_language::loader;
+use ensemble_process::program::Places;
+use ensemble_project::ProjectError;
 
 use crate::error::RunError;
 use crate::external::external;
@@ -101,11 +103,7 @@ pub(crate) fn ready_agents(prepared: &Prepared, shared: &Shared, open: &OpenInne
         return Ok(ready);
     }
     let document = prepared.loaded.document.as_ref();
-    Err(RunError::Invalid(loader::diagnostics(
-        &prepared.source,
-        document,
-        &findings,
-    )))
+    Err(ProjectError::Invalid(loader::diagnostics(&prepared.source, document, &findings)).into())
 }
 
 /// Makes runners, each once: an agent may be a tool of others too.

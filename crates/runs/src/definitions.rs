@@ -15,8 +15,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
-use ensemble_agents::agent::attachments::located;
-use ensemble_agents::agent::script::{Places, find_files, find_files_of_words, must_be_file};
 use ensemble_core::conversation::{Event, Record};
 use ensemble_language::data::{digest, digest_bytes};
 use ensemble_language::definition::{Definition, ExternalDefinitions, Part, PartKind};
@@ -25,7 +23,8 @@ use ensemble_language::ensemble::{
     Strategy, ToolKind,
 };
 use ensemble_language::loader::{self, meaning};
-use ensemble_models::{Override, Profiles, Resolved};
+use ensemble_language::profiles::{Override, Profiles, Resolved};
+use ensemble_process::program::{Places, find_files, find_files_of_words, must_be_file};
 
 use crate::prepare::{Prepared, folder_of, profiles};
 use crate::project::Project;
@@ -209,7 +208,7 @@ impl Collector<'_, '_> {
             _ => {}
         }
         for path in llm.attachments.iter().filter(|path| !path.contains('{')) {
-            let file = located(path, &self.scope.places);
+            let file = self.scope.places.attachment(path);
             let part = Part::new(PartKind::Attachment, self.reader.name_of(&file));
             self.definition.add_digest(part, self.reader.file_digest(&file));
         }

@@ -2,57 +2,21 @@
 //!
 //! Invariant: it names no option of a command line.
 
-use std::fmt::Write;
 use std::path::PathBuf;
 
 use ensemble_core::log::CommitError;
 use ensemble_core::request::AnswerRefusal;
 use ensemble_core::store::{ReadError, RunId, StoreError};
-use ensemble_language::diagnostic::Diagnostic;
+use ensemble_project::ProjectError;
 
 use crate::inputs::WrongInput;
-use crate::owner::Stranger;
 
 /// An error of the run layer.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// No file, or no ensemble of that name, is there.
-    #[error("there is no {} `{given}`", if *is_path { "file" } else { "ensemble" })]
-    NotFound {
-        /// The file or the name.
-        given: String,
-        /// Was a file given?
-        is_path: bool,
-        /// A file or a name that is spelled alike.
-        similar: Option<String>,
-        /// Where it was looked for.
-        looked: Vec<String>,
-    },
-    /// A folder was given in the place of one ensemble.
-    #[error("{0} is a folder, and one ensemble is wanted")]
-    IsFolder(String),
-    /// A file cannot be read.
-    #[error("cannot read {}: {reason}", path.display())]
-    Unreadable {
-        /// Which file.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
-    /// An ensemble, or a file beside it, has errors.
-    #[error("{}", listed(.0))]
-    Invalid(Vec<Diagnostic>),
-    /// An ensemble that is not trusted would use keys or values of the environment.
-    #[error("{} is not trusted, and it would do this:{}", path.display(), lines.iter().map(|line| format!("\n    {line}")).collect::<String>())]
-    Untrusted {
-        /// The file.
-        path: PathBuf,
-        /// What it would do, a line for each thing.
-        lines: Vec<String>,
-    },
-    /// A file or a folder belongs to somebody else.
-    #[error("{} belongs to {}, not to you", .0.path.display(), .0.owner)]
-    Stranger(Stranger),
+    /// The files of the project.
+    #[error(transparent)]
+    Project(#[from] ProjectError),
     /// The store of runs.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -225,33 +189,8 @@ impl RunError {
     /// Returns advice for an ensemble that was not found: the word that was probably meant, or the searched folders.
     pub fn advice(&self) -> Option<String> {
         match self {
-            Self::NotFound {
-                similar: Some(similar), ..
-            } => Some(format!("did you mean `{similar}`?")),
-            Self::NotFound { looked, .. } => Some(format!("looked for {}", looked.join(", "))),
+            Self::Project(error) => error.advice(),
             _ => None,
         }
     }
-}
-
-/// Each error with its place, code and help, on lines of its own.
-fn listed(diagnostics: &[Diagnostic]) -> String {
-    let mut text = String::new();
-    for (at, diagnostic) in diagnostics.iter().enumerate() {
-        let place = diagnostic.source.place(diagnostic.span.start);
-        let separator = if at == 0 { "" } else { "\n" };
-        let _ = write!(
-            text,
-            "{separator}{}:{}:{}: {}: {}",
-            diagnostic.source.name(),
-            place.line,
-            place.column,
-            diagnostic.code.0,
-            diagnostic.message
-        );
-        if let Some(help) = &diagnostic.help {
-            let _ = write!(text, "\n  help: {help}");
-        }
-    }
-    text
 }

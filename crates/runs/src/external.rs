@@ -5,11 +5,11 @@
 use std::sync::Arc;
 
 use ensemble_agents::agent::acp::{External, ProgramServer, ProgramServerKind, SIMULATED_CONFIG};
-use ensemble_agents::agent::script::{Places, Resolved, Unavailable, resolve, resolve_words};
 use ensemble_agents::agent::tool::mcp::Address;
 use ensemble_core::executor::Clock;
 use ensemble_language::ensemble::{Acp, AcpProgram, Agent, CommandLine, Llm, ToolKind};
-use ensemble_process::{Environment, Invocation};
+use ensemble_process::Environment;
+use ensemble_process::program::{Resolved, resolve, resolve_external, resolve_words};
 use serde_json::Value;
 
 use crate::parts::{Parts, Unready};
@@ -32,7 +32,7 @@ pub(crate) fn external(agent: &Agent, llm: &Llm, acp: &Arc<Acp>, parts: &Parts<'
             Unready::new("the built-in external agent is part of the program `ensemble` only".to_owned())
         })?
     } else {
-        let found = program(&acp.program, &parts.places);
+        let found = resolve_external(&acp.program, &parts.places);
         found.map_err(|why| Unready::new(why.message).with_help(why.help))?
     };
     let root = parts.prepared.root.clone();
@@ -87,33 +87,4 @@ fn servers(llm: &Llm, parts: &Parts<'_>) -> Result<Vec<ProgramServer>, Unready> 
         });
     }
     Ok(servers)
-}
-
-/// Finds the program. The built-in one is always there.
-pub(crate) fn program(program: &AcpProgram, places: &Places) -> Result<Invocation, Unavailable> {
-    let words: Vec<String> = match program {
-        AcpProgram::Known(known) => {
-            let args = known.args.iter().map(|word| (*word).to_owned());
-            std::iter::once(known.command.to_owned()).chain(args).collect()
-        }
-        AcpProgram::Command { command, args, .. } => std::iter::once(command.clone()).chain(args.clone()).collect(),
-    };
-    match (resolve_words(&words, places), program) {
-        (Ok(Resolved::Process(invocation)), _) => Ok(invocation),
-        (Ok(Resolved::Rhai(path)), _) => Err(Unavailable {
-            message: format!(
-                "`{}` is a Rhai script, which cannot be an external agent",
-                path.display()
-            ),
-            help: "name a program that speaks the Agent Client Protocol".to_owned(),
-        }),
-        (Err(_), AcpProgram::Known(known)) => Err(Unavailable {
-            message: format!(
-                "`{}` is not installed or not on PATH, and `acp: {}` needs it",
-                known.command, known.name
-            ),
-            help: format!("install it with `{}`, or write `acp: simulated`", known.install),
-        }),
-        (Err(why), AcpProgram::Command { .. }) => Err(why),
-    }
 }

@@ -11,7 +11,8 @@ use ensemble_core::request::{AnswerRefusal, PendingRequest, RequestAddress, Requ
 use ensemble_language::data::Question;
 use ensemble_language::diagnostic::did_you_mean;
 use ensemble_language::ensemble::{AcpToolKind, Agent, AgentKind, Ensemble, Tool, ToolKind};
-use ensemble_models::{Cache, Override};
+use ensemble_language::profiles::Override;
+use ensemble_models::Cache;
 
 use crate::error::RunError;
 use crate::options::CacheFolder;

@@ -2,10 +2,10 @@
 //!
 //! Invariant: what it does not name starts no process and asks no model.
 
-use ensemble_agents::agent::script::{self, Resolved};
 use ensemble_language::ensemble::{
     Agent, AgentKind, InputSpec, Llm, ModelChoice, Permission, Responses, Strategy, ToolKind,
 };
+use ensemble_process::program::{Resolved, resolve};
 
 use crate::parts::Parts;
 
@@ -30,7 +30,7 @@ pub(crate) fn needed(agent: &Agent, parts: &Parts<'_>) -> Option<String> {
 
 /// The program that `script` starts. A Rhai script needs none, whether it is there or not.
 fn program(script: &str, parts: &Parts<'_>) -> Option<String> {
-    let is_rhai = match script::resolve(script, &parts.places) {
+    let is_rhai = match resolve(script, &parts.places) {
         Ok(resolved) => matches!(resolved, Resolved::Rhai(_)),
         Err(_) => script.trim().ends_with(".rhai"),
     };

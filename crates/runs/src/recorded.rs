@@ -176,7 +176,12 @@ pub fn recorded_ensemble<'f>(
         let stands_in = file.parent().unwrap_or(Path::new("."));
         let stands_in = stands_in.canonicalize().unwrap_or_else(|_| stands_in.to_owned());
         let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
-        prepare_text(source, file, stands_in, started.project_root.as_str().into())
+        Ok(prepare_text(
+            source,
+            file,
+            stands_in,
+            started.project_root.as_str().into(),
+        )?)
     })
 }
 

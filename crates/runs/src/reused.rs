@@ -11,7 +11,7 @@ use serde_json::json;
 use ensemble_core::conversation::{PartEnded, RunStarted};
 use ensemble_core::runner::{AttemptOutcome, AttemptResult, BoxFuture, Execution, Runner};
 use ensemble_language::data::{Context, digest};
-use ensemble_language::plan::{AgentId, Plan};
+use ensemble_language::plan::{AgentId, HistoryRead, Plan};
 
 /// Parts by key.
 type KnownParts = HashMap<Arc<str>, Arc<PartEnded>>;
@@ -63,7 +63,7 @@ impl Reads {
         Self {
             // The expressions of a `for_each` may read anything.
             context: plan.incoming(agent).next().is_none() || plan.agent(agent).for_each.is_some(),
-            history: plan.reading(agent).history > 0,
+            history: plan.reading(agent).history != HistoryRead::Nothing,
         }
     }
 }

@@ -171,15 +171,15 @@ impl Runs {
     /// # Errors
     /// The ensemble is not found, or has errors, all of which are told.
     pub fn prepare(&self, ensemble: &EnsembleRef) -> Result<Prepared, RunError> {
-        match ensemble {
-            EnsembleRef::Named(named) => prepare(&self.project.ensemble_file(named)?, &self.project),
+        Ok(match ensemble {
+            EnsembleRef::Named(named) => prepare(&self.project.ensemble_file(named)?, &self.project)?,
             EnsembleRef::Text(text) => {
                 let folder = self.project.folder.clone();
                 let root = self.project.project_root(&folder);
                 let file = folder.join("ensemble");
-                prepare_text(Source::new("ensemble", text.as_str()), file, folder, root)
+                prepare_text(Source::new("ensemble", text.as_str()), file, folder, root)?
             }
-        }
+        })
     }
 
     /// Makes the agents of an ensemble ready for a new run. Nothing is written before the run begins.
@@ -299,7 +299,7 @@ impl Runs {
 
     /// The file of an ensemble, for a person who is in the caller's folder.
     pub(crate) fn file(&self, named: &str) -> Result<PathBuf, RunError> {
-        self.project.ensemble_file(named)
+        Ok(self.project.ensemble_file(named)?)
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ensemble_language::ensemble;
-use ensemble_process::confine::{Network, Rules, Sandbox, missing};
+use ensemble_process::confine::{Network, Rules, Sandbox, missing, resolve_rule_path};
 
 use crate::parts::{Parts, Unready};
 
@@ -21,7 +21,7 @@ pub(crate) fn sandbox(given: Option<&ensemble::Sandbox>, parts: &Parts<'_>) -> R
     let resolved = |paths: &[String]| -> Result<Vec<PathBuf>, Unready> {
         paths
             .iter()
-            .map(|path| real(&placed(path, &folder, home.as_deref())))
+            .map(|path| real(&resolve_rule_path(path, &folder, home.as_deref())))
             .collect()
     };
     let mut read = vec![folder.clone()];
@@ -60,15 +60,6 @@ pub(crate) fn sandbox(given: Option<&ensemble::Sandbox>, parts: &Parts<'_>) -> R
         folder: parts.prepared.root.clone(),
         ensemble_folder: folder,
     })))
-}
-
-/// Returns the path of a rule: relative to the folder of the ensemble, or to the home folder after `~`.
-pub(crate) fn placed(path: &str, folder: &Path, home: Option<&str>) -> PathBuf {
-    match (path.strip_prefix('~'), home) {
-        (Some(""), Some(home)) => PathBuf::from(home),
-        (Some(rest), Some(home)) if rest.starts_with('/') => Path::new(home).join(rest.trim_start_matches('/')),
-        _ => folder.join(path),
-    }
 }
 
 /// The path without links: what is a link later is not followed.

@@ -6,7 +6,7 @@ use ensemble_core::secrets::Secrets;
 use ensemble_language::ensemble::{
     AgentKind, Ensemble, HeaderText, McpServer, Profile, Setting, ToolKind, key_variables,
 };
-use ensemble_models::Profiles;
+use ensemble_language::profiles::Profiles;
 use ensemble_process::is_small;
 
 use crate::host::Host;

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ensemble_agents::agent::reply;
 use ensemble_core::conversation::RunStarted;
+use ensemble_core::reply;
 use ensemble_core::runner::{AttemptOutcome, BoxFuture, Execution, Notes, Runner};
 use ensemble_language::data::{Failure, JsonMap};
 use ensemble_language::diagnostic::did_you_mean;

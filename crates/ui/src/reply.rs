@@ -5,6 +5,7 @@
 use std::convert::Infallible;
 
 use ensemble_core::store::{ReadError, StoreError};
+use ensemble_project::ProjectError;
 use ensemble_runs::RunError;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Bytes, Frame};
@@ -87,14 +88,24 @@ impl From<RunError> for Failure {
         let advice = error.advice();
         let message = advice.map_or_else(|| error.to_string(), |advice| format!("{error}; {advice}"));
         match error {
-            RunError::Store(StoreError::Unknown { .. }) | RunError::NotFound { .. } => Self::missing(message),
-            RunError::Invalid(_) | RunError::Inputs(_) | RunError::Model { .. } => Self::wrong(message),
-            RunError::Untrusted { .. } | RunError::Stranger(_) => {
+            RunError::Store(StoreError::Unknown { .. }) | RunError::Project(ProjectError::NotFound { .. }) => {
+                Self::missing(message)
+            }
+            RunError::Project(ProjectError::Invalid(_)) | RunError::Inputs(_) | RunError::Model { .. } => {
+                Self::wrong(message)
+            }
+            RunError::Project(ProjectError::Untrusted { .. } | ProjectError::Stranger(_)) => {
                 let message = format!("{message}\n`ensemble trust` in a terminal allows it");
                 Self::new(StatusCode::FORBIDDEN, "not_trusted", message)
             }
             _ => Self::conflict(message),
         }
+    }
+}
+
+impl From<ProjectError> for Failure {
+    fn from(error: ProjectError) -> Self {
+        RunError::from(error).into()
     }
 }
 

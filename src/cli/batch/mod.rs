@@ -155,7 +155,7 @@ fn common(args: &BatchArgs) -> Result<Row, CliError> {
 fn answers(args: &BatchArgs, surroundings: &Surroundings) -> Result<String, CliError> {
     let mut file = None;
     if let Some(path) = &args.answering.answers {
-        let source = ensemble_runs::project::read_source(&surroundings.project.folder.join(path))?;
+        let source = ensemble_project::project::read_source(&surroundings.project.folder.join(path))?;
         file = Some(source.text().to_string());
     }
     Ok(json!([args.answering.answer, file]).to_string())

@@ -14,9 +14,9 @@ use ensemble_core::records::encode;
 use ensemble_core::store::{RunStore, StoredRun};
 use ensemble_history::Driver;
 use ensemble_history::story::Story;
+use ensemble_project::Project;
 use ensemble_reports::report::door::Door;
 use ensemble_reports::report::story::{StoryPrinter, document};
-use ensemble_runs::Project;
 use ensemble_runs::files::FileStore;
 use ensemble_runs::recorded::{recorded_ensemble, started};
 

@@ -8,7 +8,7 @@ use crate::cli::inputs::{Input, inputs};
 use crate::cli::settings::Settings;
 use crate::cli::surroundings::Surroundings;
 use ensemble_language::cases::{ENDINGS, is_test_file};
-use ensemble_runs::RunError;
+use ensemble_project::ProjectError;
 
 /// The test files that the arguments mean.
 pub(super) fn test_files(args: &TestArgs, surroundings: &Surroundings) -> Result<Vec<PathBuf>, CliError> {
@@ -23,7 +23,7 @@ pub(super) fn test_files(args: &TestArgs, surroundings: &Surroundings) -> Result
             Input::Stdin(_) => return Err(CliError::usage("a test file is not read from standard input")),
             Input::Found(path) if is_test_file(&path.to_string_lossy()) => files.push(path),
             Input::Found(_) => {}
-            Input::Unreadable(path, reason) => return Err(CliError::Run(RunError::Unreadable { path, reason })),
+            Input::Unreadable(path, reason) => return Err(CliError::from(ProjectError::Unreadable { path, reason })),
             Input::File(path) if is_test_file(&path.to_string_lossy()) => files.push(path),
             Input::File(path) => files.push(beside(path, args.suggest, surroundings)?),
         }

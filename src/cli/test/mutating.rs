@@ -7,8 +7,8 @@ use super::tried::CaseTried;
 use ensemble_cases::drive::Driver;
 use ensemble_cases::mutate::{Fate, Mutant, mutants as all_mutants};
 use ensemble_cases::suite::Sound;
+use ensemble_project::Prepared;
 use ensemble_reports::report::tested::{FileMutants, ShownMutant, Standing};
-use ensemble_runs::Prepared;
 
 /// Tests the mutants until the time is over.
 pub(super) fn mutants(sound: Sound<'_>, cases: &[CaseTried], driver: &Driver, end: Option<Instant>) -> FileMutants {

@@ -19,9 +19,9 @@ use ensemble_explore::Exploration;
 use ensemble_language::cases::case_route;
 use ensemble_language::diagnostic::Diagnostic;
 use ensemble_language::source::{Place, Source};
+use ensemble_project::Prepared;
 use ensemble_reports::report::graph::Picture;
 use ensemble_reports::report::tested::{CoverageGap, FileCoverage, TestedCase, TestedFile, Unmet};
-use ensemble_runs::Prepared;
 
 /// A file that was tried, and what was found wrong with it.
 pub(super) struct TriedFile {

@@ -10,8 +10,8 @@ use std::time::SystemTime;
 
 use crate::cli::surroundings::Surroundings;
 use ensemble_language::cases::ensemble_beside;
-use ensemble_runs::config::config_files;
-use ensemble_runs::prepare::folder_of;
+use ensemble_project::config::config_files;
+use ensemble_project::prepare::folder_of;
 
 /// The largest file in which names of other files are looked for.
 const MOST_BYTES: u64 = 1 << 20;

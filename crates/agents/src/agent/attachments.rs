@@ -9,9 +9,9 @@ use serde_json::Value;
 use sha2::Digest as _;
 
 use super::build_error::{BuildError, compile_template};
-use super::script::Places;
 use ensemble_core::thread::Attachment;
 use ensemble_language::template::{Scope, Template};
+use ensemble_process::program::Places;
 use ensemble_scripts::apart;
 use ensemble_scripts::regular_files;
 
@@ -22,11 +22,6 @@ pub const MAX_BYTES: u64 = 20 << 20;
 pub(super) struct Attachments {
     paths: Vec<(String, Option<Template>)>,
     places: Option<Places>,
-}
-
-/// The file that a path names; paths that are not absolute begin at the folder of the ensemble.
-pub fn located(path: &str, places: &Places) -> PathBuf {
-    places.ensemble_dir.join(path)
 }
 
 impl Attachments {
@@ -99,7 +94,7 @@ impl Located {
         let folders = [&places.ensemble_dir, &places.project_root];
         Self {
             name: name.to_owned(),
-            path: located(name, places),
+            path: places.attachment(name),
             within: folders.into_iter().filter(|_| is_bound).cloned().collect(),
         }
     }

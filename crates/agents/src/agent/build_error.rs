@@ -1,7 +1,7 @@
 //! Why no runner can be built for an agent.
 
+use ensemble_language::profiles::ProfileError;
 use ensemble_language::template::{Template, TemplateError};
-use ensemble_models::ProfileError;
 
 /// An error that prevents building the runner of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -27,8 +27,9 @@ use ensemble_core::store::RunId;
 use ensemble_core::thread::Iteration;
 use ensemble_language::data::{Failure, FailureKind, JsonMap, Question, Usage, output_from_text, output_from_value};
 use ensemble_language::ensemble::{Agent, InputSpec};
+use ensemble_language::profiles::ProfileError;
 use ensemble_language::template::{Scope, Template};
-use ensemble_models::{LoadScript, Model, ProfileError};
+use ensemble_models::{LoadScript, Model};
 use ensemble_scripts::apart;
 
 /// The maximum number of repeated questions after an answer that is not one of the choices.

@@ -20,16 +20,17 @@ use super::attachments::{self, Attachments};
 use super::build_error::{BuildError, compile_template};
 use super::dialogue::{Cause, Dialogue, NoTools, RoundOutcome, RoundRequest, Tools, Window};
 use super::repair::{correction, mismatch};
-use super::reply::{checked, output_of, output_of_asked, quotes_requests};
 use super::schema::Schema;
 use super::scope::{listens_to, scope, warn_of_missed};
-use super::script::Places;
 use super::{AttemptOutcome, AttemptResult, BoxFuture, Execution, Runner};
+use ensemble_core::reply::{checked, output_of, output_of_asked, quotes_requests};
 use ensemble_core::thread::{Attachment, ExecutionRef, LiveOutput, NoLiveOutput, StopReason};
 use ensemble_language::data::{Failure, FailureKind, JsonMap, Usage};
 use ensemble_language::ensemble::{Agent, Llm, Memory};
+use ensemble_language::profiles::Link;
 use ensemble_language::template::{Scope, Template, TemplateError};
-use ensemble_models::{Link, Model};
+use ensemble_models::Model;
+use ensemble_process::program::Places;
 use ensemble_scripts::apart;
 
 /// Performs the executions of an LLM agent.

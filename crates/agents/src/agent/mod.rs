@@ -30,7 +30,6 @@ pub mod inner_inputs;
 pub mod input;
 pub mod llm;
 mod repair;
-pub mod reply;
 pub mod rhai_script;
 pub mod schema;
 pub mod schema_checked;

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::reply::checked;
 use super::schema::Schema;
 use super::{AttemptOutcome, AttemptResult, BoxFuture, Execution, Runner};
+use ensemble_core::reply::checked;
 use ensemble_language::data::{Failure, FailureKind};
 
 /// Turns outputs that do not match into failures of kind `schema`.

@@ -23,7 +23,8 @@ use ensemble_core::thread::Message;
 use ensemble_core::thread::window::{Keep, Limits, Rules, Size, Whole, cut};
 use ensemble_language::data::Usage;
 use ensemble_language::ensemble::{ContextWindow, ModelChoice, Profile, Strategy};
-use ensemble_models::{LoadScript, Model, ProfileError, describe};
+use ensemble_language::profiles::ProfileError;
+use ensemble_models::{LoadScript, Model, describe};
 use ensemble_scripts::{Script, ScriptFailure};
 
 /// The context window of one agent.

@@ -4,6 +4,7 @@ use ensemble_language::condition::function_words;
 use ensemble_language::diagnostic::Severity;
 use ensemble_language::ensemble::{PROVIDERS, SIMULATED};
 use ensemble_language::loader::codes;
+use ensemble_language::names::is_identifier_char;
 use ensemble_language::source::{Route, Span, Step};
 use ensemble_language::template::{self, filter_words};
 use ensemble_language::vocabulary::{TEMPLATE_VARIABLES, VARIABLES, Word, chooses_type};
@@ -102,10 +103,6 @@ fn word_before(text: &str, offset: usize, is_part: impl Fn(char) -> bool) -> Spa
 /// Part of a key or a name in YAML.
 fn in_name(c: char) -> bool {
     c.is_alphanumeric() || "_.-".contains(c)
-}
-
-fn in_identifier(c: char) -> bool {
-    c.is_alphanumeric() || c == '_'
 }
 
 fn keys(view: &View<'_>, cursor: &Cursor, others: &[String], offset: usize) -> Vec<Completion> {
@@ -237,7 +234,7 @@ fn in_code(view: &View<'_>, route: &Route, code: Code, before: &str, offset: usi
     }
     let partial = last.filter(|word| word.kind == WordKind::Name);
     let end = all.len() - usize::from(partial.is_some());
-    let span = word_before(view.text, offset, in_identifier);
+    let span = word_before(view.text, offset, is_identifier_char);
     match end.checked_sub(1).map(|at| all[at].text) {
         Some("." | "?.") => members(&reading, &code::path(&all, end - 1), span, false),
         Some("|") if code == Code::Template => of_words(filter_words(), Kind::Function, span),
@@ -254,8 +251,9 @@ fn members(reading: &Reading<'_>, path: &[String], span: Span, is_text: bool) ->
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
     let found = reading.members(&path).into_iter();
     // After a dot, only identifiers can be written.
-    let can_stand =
-        |name: &str| is_text || (name.chars().all(in_identifier) && !name.starts_with(|c: char| c.is_ascii_digit()));
+    let can_stand = |name: &str| {
+        is_text || (name.chars().all(is_identifier_char) && !name.starts_with(|c: char| c.is_ascii_digit()))
+    };
     let member = |member: code::Member| Completion {
         insert: member.name.clone(),
         label: member.name,
@@ -289,7 +287,11 @@ fn top(reading: &Reading<'_>, span: Span) -> Vec<Completion> {
         }
         Code::Template => {
             let near = reading.dependencies().into_iter();
-            let mut offered = names(near.filter(|name| name.chars().all(in_identifier)), Kind::Agent, span);
+            let mut offered = names(
+                near.filter(|name| name.chars().all(is_identifier_char)),
+                Kind::Agent,
+                span,
+            );
             offered.extend(of_words(&TEMPLATE_VARIABLES, Kind::Variable, span));
             offered
         }
@@ -320,7 +322,7 @@ fn codes_in_comment(text: &str, offset: usize) -> Vec<Completion> {
     if !list.is_some_and(|it| it.starts_with('(') && !it.contains(')')) {
         return Vec::new();
     }
-    let span = word_before(text, offset, in_identifier);
+    let span = word_before(text, offset, is_identifier_char);
     let can_be_allowed = codes::ALL
         .iter()
         .filter(|(code, _)| code.severity() != Severity::Error && *code != codes::ALLOWANCE);

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use ensemble_language::cases::is_test_file;
 use ensemble_language::source::Source;
-use ensemble_runs::error::RunError;
-use ensemble_runs::project::read_source;
+use ensemble_project::error::ProjectError;
+use ensemble_project::project::read_source;
 
 use super::tested_by;
 
@@ -18,9 +18,9 @@ const MAX_FILES: usize = 500;
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn read_file(path: &Path) -> Result<Source, RunError> {
+pub fn read_file(path: &Path) -> Result<Source, ProjectError> {
     match path.metadata() {
-        Ok(known) if !known.is_file() => Err(RunError::Unreadable {
+        Ok(known) if !known.is_file() => Err(ProjectError::Unreadable {
             path: path.to_owned(),
             reason: "it is not a regular file".to_owned(),
         }),

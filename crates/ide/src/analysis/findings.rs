@@ -9,11 +9,11 @@ use ensemble_language::diagnostic::{Code, Diagnostic, Severity};
 use ensemble_language::fix::CheckedText;
 use ensemble_language::loader::{self, Level, Loaded, Settings};
 use ensemble_language::source::{Source, Span};
-use ensemble_runs::around::Folder;
-use ensemble_runs::config::config_files;
-use ensemble_runs::error::RunError;
-use ensemble_runs::prepare::{examine, folder_of};
-use ensemble_runs::project::Project;
+use ensemble_project::check::Folder;
+use ensemble_project::config::config_files;
+use ensemble_project::error::ProjectError;
+use ensemble_project::prepare::{examine, folder_of};
+use ensemble_project::project::Project;
 
 /// The checks of files that are not ensembles. Whoever starts the server has them.
 pub trait Checks: Send + Sync + fmt::Debug {
@@ -164,8 +164,8 @@ impl<'s> Place<'s> {
 }
 
 /// The finding that a configuration cannot be read. What is wrong inside of it is found in its text.
-fn unreadable(error: RunError) -> Option<Diagnostic> {
-    let RunError::Unreadable { path, reason } = error else {
+fn unreadable(error: ProjectError) -> Option<Diagnostic> {
+    let ProjectError::Unreadable { path, reason } = error else {
         return None;
     };
     Some(Diagnostic {

@@ -2,6 +2,7 @@
 //!
 //! It is enough to find names. What a text means is decided by the language itself.
 
+use ensemble_language::names::is_identifier_char;
 use ensemble_language::source::Span;
 use ensemble_language::template::tags;
 
@@ -68,8 +69,8 @@ fn read<'a>(text: &'a str, start: usize, end: usize, dialect: Dialect, words: &m
             }
             '\'' | '"' => string(rest, c, at),
             '`' if dialect == Dialect::Rhai => string(rest, c, at),
-            _ if c == '_' || c.is_alphanumeric() => {
-                let length = rest.find(|c: char| c != '_' && !c.is_alphanumeric());
+            _ if is_identifier_char(c) => {
+                let length = rest.find(|c: char| !is_identifier_char(c));
                 let next = at + length.unwrap_or(rest.len());
                 (Kind::Name, at, next, next)
             }

@@ -3,7 +3,7 @@
 //! **Invariant:** no text and no position makes an answer fail.
 //!
 //! Answers about one text, one file for each kind of answer. They read the same tree, plan and checks as all other commands, and the files
-//! around the text through `runs::around`. A text that is not YAML at the moment is read without the lines that are in error.
+//! around the text through `project::check`. A text that is not YAML at the moment is read without the lines that are in error.
 
 mod code;
 pub mod complete;

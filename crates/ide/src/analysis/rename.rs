@@ -9,7 +9,7 @@ use ensemble_language::check;
 use ensemble_language::diagnostic::Code;
 use ensemble_language::ensemble::{AgentKind, Simulated, ToolKind};
 use ensemble_language::loader::load;
-use ensemble_language::names::{is_name, is_tool_name};
+use ensemble_language::names::{is_name, is_plain_word, is_tool_name};
 use ensemble_language::source::{Source, Span};
 use ensemble_language::template;
 use ensemble_language::yaml::edit::{Edit, Style, apply_edits, spell_text};
@@ -149,23 +149,18 @@ pub fn in_other(path: &Path, text: &str, agent: &str, new: &str, is_stored: bool
     Ok(apply_edits(text, &edits))
 }
 
-/// Returns whether the name can be written after a dot, and as a variable.
-fn is_identifier(name: &str) -> bool {
-    name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-}
-
 /// The edit of one place.
 fn edit(text: &str, at: &Occurrence, new: &str) -> Edit {
     let bracketed = |quote: char| format!("[{quote}{new}{quote}]");
     let (span, text) = match at.form {
         Form::Text => (at.span, new.to_owned()),
         Form::Yaml => in_yaml(text, at, new),
-        Form::Member { .. } if is_identifier(new) => (at.span, new.to_owned()),
+        Form::Member { .. } if is_plain_word(new) => (at.span, new.to_owned()),
         Form::Member { dot, quote } => {
             let question = if text[dot..].starts_with('?') { "?" } else { "" };
             (Span::new(dot, at.span.end), format!("{question}{}", bracketed(quote)))
         }
-        Form::Variable { .. } if is_identifier(new) && !template::VARIABLES.contains(&new) => (at.span, new.to_owned()),
+        Form::Variable { .. } if is_plain_word(new) && !template::VARIABLES.contains(&new) => (at.span, new.to_owned()),
         Form::Variable { quote } => (at.span, format!("dependencies{}", bracketed(quote))),
     };
     Edit::new(span, text)

@@ -7,7 +7,9 @@ use super::guard::Predicate;
 use super::values::{self, is_true, json as value_of, text_of};
 use super::{Task, advice, entries, is_text, names, profiles, span_of, text};
 use ensemble_language::loader::document::{Content, Entry, Node};
+use ensemble_language::names::is_plain_word;
 use ensemble_language::source::Span;
+use ensemble_language::vocabulary::{AgentType, CHOOSERS};
 
 /// The keys that define what an agent of llm-orc runs; the first one that is present is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,14 +23,15 @@ pub(super) enum Kind {
     None,
 }
 
-const KINDS: [(&str, Kind); 7] = [
-    ("script", Kind::Script),
-    ("loop", Kind::Loop),
-    ("dispatch", Kind::Dispatch),
-    ("ensemble", Kind::Ensemble),
-    ("model_profile", Kind::Llm),
-    ("model", Kind::Llm),
-    ("input", Kind::Input),
+/// The keys of llm-orc that say what an agent runs, in the order in which they count.
+const CHOOSING_KEYS: [&str; 7] = [
+    "script",
+    "loop",
+    "dispatch",
+    "ensemble",
+    "model_profile",
+    "model",
+    "input",
 ];
 
 /// The script of llm-orc that asks a person.
@@ -36,11 +39,28 @@ const ASKS: &str = "get_user_input.py";
 
 impl Kind {
     pub(super) fn of(agent: &Node) -> Self {
-        let found = KINDS.iter().find(|(key, _)| {
+        let found = CHOOSING_KEYS.into_iter().find(|key| {
             let value = agent.get(key);
             value.is_some_and(|node| value_of(node) != Value::Null)
         });
-        found.map_or(Self::None, |(_, kind)| *kind)
+        found.and_then(Self::from_key).unwrap_or(Self::None)
+    }
+
+    /// Returns the kind of the agents that have this key: the kind of the language, or one that only llm-orc has.
+    fn from_key(key: &str) -> Option<Self> {
+        if !CHOOSING_KEYS.contains(&key) {
+            return None;
+        }
+        let chosen = CHOOSERS.into_iter().find(|(chooser, _)| *chooser == key);
+        match (key, chosen.map(|(_, chosen)| chosen)) {
+            ("loop", None) => Some(Self::Loop),
+            ("dispatch", None) => Some(Self::Dispatch),
+            (_, Some(AgentType::Script)) => Some(Self::Script),
+            (_, Some(AgentType::Ensemble)) => Some(Self::Ensemble),
+            (_, Some(AgentType::Llm)) => Some(Self::Llm),
+            (_, Some(AgentType::Input)) => Some(Self::Input),
+            (_, Some(AgentType::Acp | AgentType::Tool) | None) => None,
+        }
     }
 }
 
@@ -118,7 +138,7 @@ impl<'a> Task<'a> {
                 None => agent.map.lines.push(Line::Pass(from)),
             },
             "when" => self.when(agent, entry),
-            key if KINDS.iter().any(|(word, _)| *word == key) => self.kind(agent, entry),
+            key if Kind::from_key(key).is_some() => self.kind(agent, entry),
             // The provider is a part of the model key.
             "provider" if agent.kind == Kind::Llm && agent.node.get("model_profile").is_none() => {
                 agent.map.lines.push(Line::Pass(from));
@@ -173,7 +193,7 @@ impl<'a> Task<'a> {
     /// The key that defines what the agent runs, or another key that could.
     fn kind(&mut self, agent: &mut Agent<'a>, entry: &'a Entry) {
         let from = entry.key_span;
-        let own = KINDS.iter().find(|(key, _)| *key == &*entry.key).map(|(_, kind)| *kind);
+        let own = Kind::from_key(&entry.key);
         if value_of(&entry.value) == Value::Null {
             return;
         }
@@ -283,8 +303,7 @@ impl<'a> Task<'a> {
         let names = self.plain_dependencies(agent.node);
         let key = text_of(&entry.value);
         let word = |name: &str| {
-            name.starts_with(|c: char| c.is_ascii_alphabetic())
-                && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+            is_plain_word(name)
                 && !["in", "is", "not", "and", "or", "if", "else", "true", "false", "none"].contains(&name)
         };
         let [one] = &names[..] else { return false };

@@ -11,6 +11,7 @@ use super::names::Names;
 use super::values::{json as value_of, text_of};
 use super::{Task, entries, span_of};
 use ensemble_language::loader::document::{Content, Document, Node};
+use ensemble_language::plan::walks::reach;
 use ensemble_language::source::Span;
 
 /// An edge of the new file.
@@ -223,17 +224,8 @@ impl Graph {
     ///
     /// So a cycle is broken once: at its last agent in the list.
     fn leads_back(&self, from: usize, index: usize) -> bool {
-        let mut open = vec![from];
-        let mut seen = BTreeSet::new();
-        while let Some(at) = open.pop() {
-            if at == index {
-                return true;
-            }
-            if at < index && seen.insert(at) {
-                open.extend(&self.listens[at]);
-            }
-        }
-        false
+        let next = |at: usize| self.listens[at].iter().copied().filter(move |_| at < index);
+        reach(self.listens.len(), [from], next).contains(index)
     }
 }
 

@@ -1,6 +1,7 @@
 //! `when` and `until`: `${agent.key}`, or `${agent.key} == literal`.
 
 use ensemble_language::condition::Condition;
+use ensemble_language::names::is_plain_word;
 
 /// The parts of a predicate of llm-orc.
 #[derive(Debug, PartialEq, Eq)]
@@ -48,9 +49,7 @@ impl Predicate {
     fn condition(&self, path: &[String]) -> Option<String> {
         let mut text = "output".to_owned();
         for (at, part) in path.iter().enumerate() {
-            let word = part.starts_with(|c: char| c.is_ascii_alphabetic())
-                && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-                && Condition::check(&format!("output.{part}")).is_ok();
+            let word = is_plain_word(part) && Condition::check(&format!("output.{part}")).is_ok();
             let quiet = if at == 0 { "" } else { "?" };
             text.push_str(&match word {
                 true => format!("{quiet}.{part}"),

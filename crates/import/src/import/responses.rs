@@ -7,6 +7,7 @@ use super::Task;
 use super::draft::Remark;
 use ensemble_language::diagnostic::Severity;
 use ensemble_language::loader::document::Entry;
+use ensemble_language::names::is_identifier_char;
 use ensemble_language::source::Span;
 
 /// The functions that read JSON text.
@@ -82,7 +83,7 @@ fn holder_of(code: &str) -> Option<&str> {
         .iter()
         .find_map(|word| name.strip_prefix(word))
         .unwrap_or(name);
-    let word = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_');
+    let word = !name.is_empty() && name.chars().all(is_identifier_char);
     (reads && word).then_some(name)
 }
 

@@ -7,6 +7,7 @@ use super::script::ScriptText;
 use crate::condition::Type;
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, Ensemble, Profile};
+use crate::loader::Fixes;
 
 /// The top-level keys of an agent's output, if they are known.
 pub type OutputKeys = BTreeSet<String>;
@@ -40,6 +41,10 @@ pub trait CheckContext {
     /// Returns whether no operator can answer a question.
     fn nobody_answers(&self) -> bool {
         false
+    }
+    /// Returns whether the fixes of findings are resolved: whether the caller shows them.
+    fn fixes(&self) -> Fixes {
+        Fixes::Resolved
     }
     /// The findings about the files that agents name.
     fn files(&self, ensemble: &Ensemble) -> Vec<Finding>;

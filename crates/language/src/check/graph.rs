@@ -1,21 +1,23 @@
 //! Data that several checks use: the dependencies of all agents, and what is known of each condition before a run.
 
 use std::cell::OnceCell;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
 
 use crate::condition::{ConditionText, Expression, Reading, Verdict};
 use crate::ensemble::{Agent, Dependency, Ensemble, ResultSpec};
-use crate::plan::walks::reach;
+use crate::plan::AgentId;
+use crate::plan::agent_graph::AgentGraph;
 use crate::source::Route;
 
 /// An ensemble with resolved dependencies and parsed conditions.
 pub(super) struct Graph<'e> {
     pub(super) ensemble: &'e Ensemble,
-    index: HashMap<&'e str, usize>,
-    edges: Vec<Vec<Edge<'e>>>,
+    graph: AgentGraph,
+    /// Numbered as the links of the graph.
+    edges: Vec<Edge<'e>>,
     /// The result of [`super::turns::most_executions`], once it was needed.
     pub(super) most_executions: OnceCell<Vec<u64>>,
 }
@@ -24,6 +26,8 @@ pub(super) struct Graph<'e> {
 pub(super) struct Edge<'e> {
     /// The agent that is depended on.
     pub(super) from: usize,
+    /// The agent that has the dependency.
+    to: usize,
     pub(super) dependency: &'e Dependency,
     pub(super) condition: Option<(Arc<Reading>, Verdict)>,
 }
@@ -41,27 +45,24 @@ pub(super) struct Rules {
 
 impl<'e> Graph<'e> {
     pub(super) fn of(ensemble: &'e Ensemble) -> Self {
-        let names = ensemble.agents.iter().enumerate();
-        let index: HashMap<&str, usize> = names.map(|(at, agent)| (&*agent.name, at)).collect();
-        let edge = |dependency: &'e Dependency| {
-            let from = *index.get(&*dependency.agent_name)?;
+        let graph = AgentGraph::new(ensemble);
+        let edges = graph.links().iter().map(|link| {
+            let dependency = &ensemble.agents[link.to.index()].dependencies[link.position];
             let read = dependency.condition.as_ref().and_then(ConditionText::reading).cloned();
-            Some(Edge {
-                from,
+            Edge {
+                from: link.from.index(),
+                to: link.to.index(),
                 dependency,
                 condition: read.map(|reading| {
                     let verdict = reading.verdict();
                     (reading, verdict)
                 }),
-            })
-        };
-        let edges = ensemble.agents.iter();
-        let edges = edges
-            .map(|agent| agent.dependencies.iter().filter_map(edge).collect())
-            .collect();
+            }
+        });
+        let edges = edges.collect();
         Self {
             ensemble,
-            index,
+            graph,
             edges,
             most_executions: OnceCell::new(),
         }
@@ -92,7 +93,7 @@ impl<'e> Graph<'e> {
     }
 
     pub(super) fn find(&self, name: &str) -> Option<usize> {
-        self.index.get(name).copied()
+        self.graph.find(name).map(AgentId::index)
     }
 
     /// The names of all agents.
@@ -102,12 +103,12 @@ impl<'e> Graph<'e> {
 
     /// The dependencies of the agent, in declaration order.
     pub(super) fn edges(&self, to: usize) -> &[Edge<'e>] {
-        &self.edges[to]
+        &self.edges[self.graph.incoming(AgentId::at(to))]
     }
 
     /// Every edge, with the agent that has the dependency.
     pub(super) fn all_edges(&self) -> impl Iterator<Item = (usize, &Edge<'e>)> {
-        (0..self.len()).flat_map(|to| self.edges[to].iter().map(move |edge| (to, edge)))
+        self.edges.iter().map(|edge| (edge.to, edge))
     }
 
     /// Returns whether an agent may request other agents, independent of their dependencies.
@@ -118,8 +119,7 @@ impl<'e> Graph<'e> {
 
     /// The agents, and all agents that must run before the first execution of one of them.
     pub(super) fn upstream(&self, agents: impl IntoIterator<Item = usize>) -> FixedBitSet {
-        let needed = |at: usize| self.edges(at).iter().filter(|edge| edge.is_needed_first());
-        reach(self.len(), agents, |at| needed(at).map(|edge| edge.from))
+        self.graph.upstream(agents, |at, _| self.edges[at].is_needed_first())
     }
 
     /// The earliest turn in which each agent can have its first execution; `None` if there is no such turn.

@@ -1,5 +1,6 @@
 //! The keys of the outputs of agents, and the agents that write them into the context.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
@@ -11,7 +12,8 @@ use crate::ensemble::{Agent, AgentKind};
 pub(super) struct Outputs<'c> {
     graph: &'c Graph<'c>,
     files: &'c dyn CheckContext,
-    known: Vec<Option<Option<OutputKeys>>>,
+    /// The keys of each agent, once they were needed.
+    known: Vec<OnceCell<Option<OutputKeys>>>,
     context: Option<Rc<Written>>,
 }
 
@@ -36,7 +38,7 @@ impl<'c> Outputs<'c> {
         Self {
             graph,
             files,
-            known: vec![None; graph.len()],
+            known: vec![OnceCell::new(); graph.len()],
             context: None,
         }
     }
@@ -44,7 +46,7 @@ impl<'c> Outputs<'c> {
     /// The keys of an agent's output, if they are known.
     pub(super) fn of(&mut self, agent: usize) -> Option<&OutputKeys> {
         let (graph, files) = (self.graph, self.files);
-        let known = self.known[agent].get_or_insert_with(|| {
+        let known = self.known[agent].get_or_init(|| {
             let agent = graph.agent(agent);
             if let Some(spec) = &agent.for_each {
                 return Some(spec.output_keys().map(str::to_owned).collect());

@@ -4,6 +4,7 @@
 //! script receives all inputs, so it may read each. The context contains the inputs, too.
 
 use super::subject::Subject;
+use crate::names::is_identifier_char;
 use std::sync::Arc;
 
 use super::graph::Graph;
@@ -142,7 +143,7 @@ fn reads_one(after: &str) -> bool {
         return false;
     };
     let member = member.trim_start();
-    let length = member.find(|c: char| !is_word(c)).unwrap_or(member.len());
+    let length = member.find(|c: char| !is_identifier_char(c)).unwrap_or(member.len());
     match member[length..].strip_prefix('(') {
         Some(arguments) => METHODS.contains(&&member[..length]) && (is_quoted(arguments) || arguments.starts_with(')')),
         None => true,
@@ -154,9 +155,5 @@ fn places<'t>(text: &'t str, word: &str) -> impl Iterator<Item = (&'t str, &'t s
     let length = word.len();
     let found: Vec<usize> = text.match_indices(word).map(|(at, _)| at).collect();
     let parts = found.into_iter().map(move |at| (&text[..at], &text[at + length..]));
-    parts.filter(|(before, after)| !before.ends_with(is_word) && !after.starts_with(is_word))
-}
-
-fn is_word(c: char) -> bool {
-    c.is_alphanumeric() || c == '_'
+    parts.filter(|(before, after)| !before.ends_with(is_identifier_char) && !after.starts_with(is_identifier_char))
 }

@@ -5,6 +5,7 @@
 
 use super::CompileError;
 use super::STRING_LIMIT;
+use crate::names::{is_identifier_char, starts_identifier};
 use crate::source::Span;
 
 /// A token and its position in bytes.
@@ -61,14 +62,6 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token<'_>>, CompileError> {
     Ok(lexer.tokens)
 }
 
-fn starts_name(c: char) -> bool {
-    c == '_' || c.is_alphabetic()
-}
-
-fn continues_name(c: char) -> bool {
-    c == '_' || c.is_alphanumeric()
-}
-
 fn error<T>(message: impl Into<String>, span: Span, help: &str) -> Result<T, CompileError> {
     Err(CompileError {
         message: message.into(),
@@ -116,7 +109,7 @@ impl<'a> Lexer<'a> {
             Some(quote @ ('\'' | '"')) => self.string(quote),
             Some(c) if c.is_ascii_digit() => self.number(),
             Some('.') if self.second().is_some_and(|c| c.is_ascii_digit()) && !self.after_value() => self.number(),
-            Some(c) if starts_name(c) => self.name(),
+            Some(c) if starts_identifier(c) => self.name(),
             _ => self.symbol(),
         }
     }
@@ -131,7 +124,7 @@ impl<'a> Lexer<'a> {
 
     fn name(&mut self) -> Result<TokenKind<'a>, CompileError> {
         let start = self.at;
-        let name = self.take_while(continues_name);
+        let name = self.take_while(is_identifier_char);
         if matches!(self.peek(), Some('\'' | '"')) && name.len() <= 2 && !matches!(name, "in" | "is" | "or" | "if") {
             return error(
                 format!("string prefix `{name}` is not supported"),
@@ -188,8 +181,8 @@ impl<'a> Lexer<'a> {
             let digits = self.take_while(|c| c == '_' || c.is_digit(radix)).replace('_', "");
             self.int(start, u64::from_str_radix(&digits, radix).ok(), digits.is_empty())
         }?;
-        if self.peek().is_some_and(continues_name) {
-            self.take_while(continues_name);
+        if self.peek().is_some_and(is_identifier_char) {
+            self.take_while(is_identifier_char);
             let written = &self.text[start..self.at];
             return error(
                 format!("`{written}` is not a number and not a name"),
@@ -204,7 +197,7 @@ impl<'a> Lexer<'a> {
         let digit = |c: char| c == '_' || c.is_ascii_digit();
         self.take_while(digit);
         let mut float = false;
-        if self.peek() == Some('.') && !self.second().is_some_and(|c| starts_name(c) || c == '.') {
+        if self.peek() == Some('.') && !self.second().is_some_and(|c| starts_identifier(c) || c == '.') {
             float = true;
             self.bump();
             self.take_while(digit);

@@ -10,6 +10,7 @@ use super::ast::{Choice, Comparison, Expr, Kind, Sign, Suffix, SuffixKind, Varia
 use super::operators::Arithmetic;
 use super::types::{Later, Range, Shape, Texts, Type};
 use crate::diagnostic::did_you_mean;
+use crate::names::is_identifier_char;
 use crate::source::Span;
 use compare::Pair;
 
@@ -80,7 +81,7 @@ pub struct Advice {
 impl Advice {
     /// A word that was probably meant in place of `written`, which is somewhere in these bytes of the text.
     pub(crate) fn near(near: &str, written: &str, text: &str, within: Span) -> Self {
-        let is_word = near.chars().all(|c| c.is_alphanumeric() || c == '_');
+        let is_word = near.chars().all(is_identifier_char);
         let mut found = text[within.start..within.end].match_indices(written);
         let only = found.next().filter(|_| is_word && found.next().is_none());
         let span = |at: usize| Span::new(within.start + at, within.start + at + written.len());

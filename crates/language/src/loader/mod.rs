@@ -40,7 +40,7 @@ use crate::data::JsonMap;
 use crate::diagnostic::{Diagnostic, Finding, Related};
 use crate::ensemble::{Ensemble, Profile};
 use crate::source::{At, Part, Route, Source, Span};
-use crate::yaml::edit::{Applicability, Fix, RouteEdit, RouteFix};
+use crate::yaml::edit::{Fix, FixResolver, RouteEdit, RouteFix};
 
 pub use crate::yaml::document::{self, Document, MAX_BYTES};
 pub use crate::yaml::edit::to_json;
@@ -200,13 +200,18 @@ impl LoadedCases {
     /// The edits that write this value at this place; `None` if that is not possible with certainty.
     pub fn rewritten(&self, route: &Route, value: &serde_json::Value) -> Option<Fix> {
         let edit = RouteEdit::Rewrite(route.clone(), value.clone());
-        RouteFix::new(Applicability::Safe, "write what happened", edit).resolve(&self.source, self.document.as_ref())
+        FixResolver::new(&self.source, self.document.as_ref()).resolve(&RouteFix::safe("write what happened", edit))
     }
 
     /// All findings with their positions, these among them, in the order of the text.
     pub fn diagnostics_with(&self, more: &[Finding]) -> Vec<Diagnostic> {
+        self.list_diagnostics(more, Fixes::Resolved)
+    }
+
+    /// Returns the findings as [`Self::diagnostics_with`] does, with or without their fixes.
+    pub fn list_diagnostics(&self, more: &[Finding], fixes: Fixes) -> Vec<Diagnostic> {
         let all: Vec<Finding> = self.findings.iter().chain(more).cloned().collect();
-        diagnostics(&self.source, self.document.as_ref(), &all)
+        place_findings(&self.source, self.document.as_ref(), &all, fixes)
     }
 }
 
@@ -245,13 +250,32 @@ impl Loaded {
     /// Adds more findings about the same text, with their positions, in the order of the text; the loader's own come
     /// first.
     pub fn diagnostics_with(&self, more: &[Finding]) -> Vec<Diagnostic> {
+        self.list_diagnostics(more, Fixes::Resolved)
+    }
+
+    /// Returns the findings as [`Self::diagnostics_with`] does, with or without their fixes.
+    pub fn list_diagnostics(&self, more: &[Finding], fixes: Fixes) -> Vec<Diagnostic> {
         let all: Vec<Finding> = self.findings.iter().chain(more).cloned().collect();
-        diagnostics(&self.source, self.document.as_ref(), &all)
+        place_findings(&self.source, self.document.as_ref(), &all, fixes)
     }
 }
 
-/// Converts findings to positions in the text, in the order of the text.
+/// Whether findings get the edits of their fixes. To resolve them costs more than to place the findings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fixes {
+    /// Each fix is resolved to edits of the text.
+    Resolved,
+    /// Findings have no fixes.
+    Omitted,
+}
+
+/// Converts findings to positions in the text, in the order of the text, and resolves their fixes.
 pub fn diagnostics(source: &Source, document: Option<&Document>, findings: &[Finding]) -> Vec<Diagnostic> {
+    place_findings(source, document, findings, Fixes::Resolved)
+}
+
+fn place_findings(source: &Source, document: Option<&Document>, findings: &[Finding], fixes: Fixes) -> Vec<Diagnostic> {
+    let resolver = (fixes == Fixes::Resolved).then(|| FixResolver::new(source, document));
     let span = |at: &At| match (document, &at.part) {
         (_, Part::Source(span)) => *span,
         (Some(document), _) => document.resolve(at),
@@ -260,7 +284,7 @@ pub fn diagnostics(source: &Source, document: Option<&Document>, findings: &[Fin
     let mut diagnostics: Vec<_> = findings
         .iter()
         .map(|finding| Diagnostic {
-            fix: finding.fix.as_ref().and_then(|fix| fix.resolve(source, document)),
+            fix: finding.fix.as_ref().and_then(|fix| resolver.as_ref()?.resolve(fix)),
             ..placed(finding, source, &span)
         })
         .collect();

@@ -3,26 +3,25 @@
 //! **Invariant:** a plan is valid. Every edge connects two agents of the ensemble, and every condition compiles. Code
 //! that uses a plan does not check this again.
 
+pub(crate) mod agent_graph;
 mod reading;
 mod sources;
-pub(crate) mod walks;
+pub mod walks;
 
-use std::collections::HashMap;
 use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::{Arc, OnceLock};
 
-use petgraph::Direction;
-use petgraph::graph::{DiGraph, NodeIndex};
-
 use crate::condition::{Condition, Expression};
 use crate::data::JsonMap;
 use crate::diagnostic::Finding;
-use crate::ensemble::{Agent, Ending, Ensemble, ResultSpec, Trigger, WaitFor};
+use crate::ensemble::{Agent, Dependency, Ending, Ensemble, ResultSpec, Trigger, WaitFor};
 use crate::loader::codes::{CONDITION, CONDITION_AGENT};
 use crate::source::Route;
 
-pub use reading::Reading;
+use agent_graph::{AgentGraph, Names};
+
+pub use reading::{HistoryRead, Reading};
 pub use sources::Sources;
 
 /// The number of an agent: its position in the file.
@@ -56,22 +55,16 @@ pub struct Edge {
     pub position: usize,
 }
 
-/// Agents by name.
-type Names = HashMap<Arc<str>, AgentId, foldhash::fast::RandomState>;
-
 /// An ensemble prepared for execution.
 #[derive(Debug)]
 pub struct Plan {
     ensemble: Arc<Ensemble>,
-    names: Names,
+    graph: AgentGraph,
     reserved: Names,
-    /// Ordered by the agent at the end and the position.
+    /// Numbered as the links of the graph.
     edges: Vec<Edge>,
-    /// For each agent, the number of its first edge; behind the last agent, the number of edges.
-    first_edges: Vec<u32>,
     /// For each edge, its sources, once they were needed.
     sources: Vec<OnceLock<Sources>>,
-    graph: DiGraph<AgentId, EdgeId, u32>,
     listeners: Vec<AgentId>,
     caps: Vec<Option<NonZeroU32>>,
     parameters: Vec<Arc<JsonMap>>,
@@ -95,49 +88,36 @@ impl Plan {
     ///
     /// The loader has checked the ensemble, so its names are unique and its edges refer to existing agents.
     pub fn build(ensemble: Arc<Ensemble>) -> Result<Self, Vec<Finding>> {
-        let names: Names = (0..)
-            .zip(&ensemble.agents)
-            .map(|(at, agent)| (agent.name.clone(), AgentId(at)))
-            .collect();
-        let mut graph = DiGraph::with_capacity(ensemble.agents.len(), 0);
-        for at in (0..).take(ensemble.agents.len()) {
-            graph.add_node(AgentId(at));
-        }
-        let mut edges: Vec<Edge> = Vec::new();
+        let graph = AgentGraph::new(&ensemble);
         let mut findings = Vec::new();
-        for (to, agent) in (0..).map(AgentId).zip(&ensemble.agents) {
-            let compiled = compile_conditions(agent, to, &names, &mut findings);
-            for ((position, dependency), condition) in agent.dependencies.iter().enumerate().zip(compiled) {
-                let Some(&from) = names.get(&dependency.agent_name) else {
-                    continue;
-                };
-                let id = EdgeId(u32::try_from(edges.len()).expect("fewer than 4 billion edges"));
-                graph.add_edge(NodeIndex::from(from.0), NodeIndex::from(to.0), id);
-                edges.push(Edge {
-                    from,
-                    to,
-                    condition,
-                    max_executions: dependency.max_executions,
-                    requires_all: dependency.requires_all,
-                    feedback: dependency.feedback,
-                    on: dependency.on,
-                    wait_for: dependency.wait_for,
-                    position,
-                });
+        let edges = graph.links().iter().map(|link| {
+            let dependency = &ensemble.agents[link.to.index()].dependencies[link.position];
+            Edge {
+                from: link.from,
+                to: link.to,
+                condition: compile_condition(dependency, link.to, graph.names(), &mut findings),
+                max_executions: dependency.max_executions,
+                requires_all: dependency.requires_all,
+                feedback: dependency.feedback,
+                on: dependency.on,
+                wait_for: dependency.wait_for,
+                position: link.position,
             }
-        }
-        let result = compile_result(&ensemble, &names, &mut findings);
+        });
+        let edges: Vec<Edge> = edges.collect();
+        let result = compile_result(&ensemble, graph.names(), &mut findings);
         if !findings.is_empty() {
             return Err(findings);
         }
         Ok(Self {
             result,
-            ..Self::assemble(ensemble, names, edges, graph)
+            ..Self::assemble(ensemble, graph, edges)
         })
     }
 
     /// The plan without its result.
-    fn assemble(ensemble: Arc<Ensemble>, names: Names, edges: Vec<Edge>, graph: DiGraph<AgentId, EdgeId, u32>) -> Self {
+    fn assemble(ensemble: Arc<Ensemble>, graph: AgentGraph, edges: Vec<Edge>) -> Self {
+        let names = graph.names();
         let mut caps = vec![None; ensemble.agents.len()];
         for (name, cap) in &ensemble.limits.max_agent_executions {
             if let Some(id) = names.get(name) {
@@ -159,18 +139,14 @@ impl Plan {
             .iter()
             .map(|agent| Arc::new(agent.config.clone()))
             .collect();
-        let only_tools = only_tools(&ensemble, &names);
-        let first_edge = |agent: u32| edges.partition_point(|edge| edge.to.0 < agent) as u32;
+        let only_tools = only_tools(&ensemble, names);
         let sources = edges.iter().map(|_| OnceLock::new()).collect();
-        let first_edges = (0..=caps.len() as u32).map(first_edge).collect();
         Self {
             ensemble,
-            names,
+            graph,
             reserved,
             edges,
-            first_edges,
             sources,
-            graph,
             listeners,
             caps,
             parameters,
@@ -220,7 +196,7 @@ impl Plan {
     /// The number of the agent with this name.
     #[inline]
     pub fn id(&self, name: &str) -> Option<AgentId> {
-        self.names.get(name).copied()
+        self.graph.find(name)
     }
 
     /// Returns whether the key is the name or the state key of an agent.
@@ -238,8 +214,10 @@ impl Plan {
     /// The dependencies of an agent, in declaration order.
     #[inline]
     pub fn incoming(&self, to: AgentId) -> impl DoubleEndedIterator<Item = (EdgeId, &Edge)> {
-        let (start, end) = (self.first_edges[to.index()], self.first_edges[to.index() + 1]);
-        (start..end).map(EdgeId).zip(&self.edges[start as usize..end as usize])
+        let range = self.graph.incoming(to);
+        (range.start as u32..range.end as u32)
+            .map(EdgeId)
+            .zip(&self.edges[range])
     }
 
     /// The agents whose executions can lead to an output of the edge's agent, on ways that do not pass through `to`.
@@ -253,9 +231,7 @@ impl Plan {
     /// The edges to the agents that depend on this agent.
     #[inline]
     pub fn outgoing(&self, from: AgentId) -> impl Iterator<Item = (EdgeId, &Edge)> {
-        self.graph
-            .edges_directed(NodeIndex::from(from.0), Direction::Outgoing)
-            .map(|edge| (*edge.weight(), self.edge(*edge.weight())))
+        self.graph.outgoing(from).iter().map(|id| (*id, self.edge(*id)))
     }
 
     /// The number of edges.
@@ -358,37 +334,30 @@ fn compile_result(ensemble: &Ensemble, names: &Names, findings: &mut Vec<Finding
     Some(PlannedResult::Map(compiled))
 }
 
-fn compile_conditions(
-    agent: &Agent,
-    id: AgentId,
+fn compile_condition(
+    dependency: &Dependency,
+    to: AgentId,
     names: &Names,
     findings: &mut Vec<Finding>,
-) -> Vec<Option<Condition>> {
-    let mut compiled = Vec::with_capacity(agent.dependencies.len());
-    for dependency in &agent.dependencies {
-        let Some(text) = &dependency.condition else {
-            compiled.push(None);
-            continue;
-        };
-        let route = || -> Route { dependency.route(&Agent::route(id.index())).key("condition") };
-        match Condition::compile(text) {
-            Ok(condition) => {
-                for (name, span) in condition.agents_read() {
-                    if !names.contains_key(name.as_str()) {
-                        findings.push(unknown_agent(&name, names, route().text(span)));
-                    }
+) -> Option<Condition> {
+    let text = dependency.condition.as_ref()?;
+    let route = || -> Route { dependency.route(&Agent::route(to.index())).key("condition") };
+    match Condition::compile(text) {
+        Ok(condition) => {
+            for (name, span) in condition.agents_read() {
+                if !names.contains_key(name.as_str()) {
+                    findings.push(unknown_agent(&name, names, route().text(span)));
                 }
-                compiled.push(Some(condition));
             }
-            Err(error) => {
-                let mut finding = Finding::error(CONDITION, route().text(error.span), error.message);
-                finding.help = error.help;
-                findings.push(finding);
-                compiled.push(None);
-            }
+            Some(condition)
+        }
+        Err(error) => {
+            let mut finding = Finding::error(CONDITION, route().text(error.span), error.message);
+            finding.help = error.help;
+            findings.push(finding);
+            None
         }
     }
-    compiled
 }
 
 fn unknown_agent(name: &str, names: &Names, at: crate::source::At) -> Finding {
@@ -398,6 +367,11 @@ fn unknown_agent(name: &str, names: &Names, at: crate::source::At) -> Finding {
 }
 
 impl AgentId {
+    /// Returns the number of the agent at a position in the file.
+    pub(crate) fn at(index: usize) -> Self {
+        Self(u32::try_from(index).expect("fewer than 4 billion agents"))
+    }
+
     /// The position in the file, from 0.
     pub fn index(self) -> usize {
         self.0 as usize

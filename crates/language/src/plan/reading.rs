@@ -1,5 +1,6 @@
 //! What an execution of an agent reads beside the outputs of its dependencies, as far as the ensemble tells.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -14,8 +15,35 @@ pub struct Reading {
     pub all_outputs: bool,
     /// Its own latest output too, since the agent does not remember it.
     pub own_output: bool,
-    /// The number of the latest executions that it reads: `usize::MAX` in a template that uses `history`.
-    pub history: usize,
+    /// The executions of the history that it reads.
+    pub history: HistoryRead,
+}
+
+/// The part of the history that an execution reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HistoryRead {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// The latest executions, this many.
+    Latest(NonZeroUsize),
+    /// All executions.
+    All,
+}
+
+impl HistoryRead {
+    /// Returns the part of this many latest executions.
+    fn latest(count: u64) -> Self {
+        match usize::try_from(count).map(NonZeroUsize::new) {
+            Ok(Some(count)) => Self::Latest(count),
+            Ok(None) => Self::Nothing,
+            Err(_) => Self::All,
+        }
+    }
+
+    fn all_if(is_read: bool) -> Self {
+        if is_read { Self::All } else { Self::Nothing }
+    }
 }
 
 /// Returns what each agent reads, in declaration order.
@@ -24,7 +52,6 @@ pub(super) fn of_agents(ensemble: &Ensemble) -> Vec<Reading> {
 }
 
 fn of_agent(ensemble: &Ensemble, agent: &Agent) -> Reading {
-    let all_if = |uses: bool| if uses { usize::MAX } else { 0 };
     match &agent.kind {
         AgentKind::Llm(llm) => {
             let all_outputs = !llm.prompt.as_deref().is_some_and(template::uses_variables);
@@ -37,26 +64,26 @@ fn of_agent(ensemble: &Ensemble, agent: &Agent) -> Reading {
             Reading {
                 all_outputs,
                 own_output: all_outputs && llm.memory == Memory::None,
-                history: all_if(texts.any(template::uses_history)),
+                history: HistoryRead::all_if(texts.any(template::uses_history)),
             }
         }
         AgentKind::Input(input) => Reading {
-            history: all_if(template::uses_history(&input.prompt)),
+            history: HistoryRead::all_if(template::uses_history(&input.prompt)),
             ..Reading::default()
         },
         AgentKind::Script { .. } => Reading {
-            history: usize::try_from(agent.conversation.history).unwrap_or(usize::MAX),
+            history: HistoryRead::latest(agent.conversation.history.into()),
             ..Reading::default()
         },
         AgentKind::Ensemble { prompt, inputs, .. } => {
             let of_prompt = prompt.as_deref().is_some_and(template::uses_history);
             Reading {
-                history: all_if(of_prompt || inputs.values().any(some_text_uses_history)),
+                history: HistoryRead::all_if(of_prompt || inputs.values().any(some_text_uses_history)),
                 ..Reading::default()
             }
         }
         AgentKind::Tool { arguments, .. } => Reading {
-            history: all_if(arguments.values().any(some_text_uses_history)),
+            history: HistoryRead::all_if(arguments.values().any(some_text_uses_history)),
             ..Reading::default()
         },
     }

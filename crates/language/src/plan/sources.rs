@@ -2,7 +2,6 @@
 
 use fixedbitset::FixedBitSet;
 
-use super::walks::reach;
 use super::{AgentId, Edge, Plan};
 use crate::ensemble::WaitFor;
 
@@ -28,14 +27,10 @@ impl Sources {
 /// Walks against the direction of the edges, from the agent of the dependency.
 pub(super) fn of(plan: &Plan, edge: &Edge) -> Sources {
     let over_feedback = edge.wait_for == WaitFor::Settled;
-    let before = |agent: usize| {
-        let edges = plan.incoming(AgentId(agent as u32)).map(|(_, edge)| edge);
-        let followed = edges.filter(|edge| over_feedback || !edge.feedback);
-        followed.map(|edge| edge.from.index())
-    };
-    let is_other = |agent: &usize| *agent != edge.to.index();
-    let start = Some(edge.from.index()).filter(is_other);
-    let agents = reach(plan.len(), start, |agent| before(agent).filter(is_other));
+    let start = Some(edge.from.index()).filter(|from| *from != edge.to.index());
+    let agents = plan.graph.upstream(start, |at, link| {
+        link.from != edge.to && (over_feedback || !plan.edges[at].feedback)
+    });
     let count = u32::try_from(agents.count_ones(..)).expect("fewer than 4 billion agents");
     Sources { agents, count }
 }

@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use fixedbitset::FixedBitSet;
 
 /// Returns the agents that can be reached from these, themselves included.
-pub(crate) fn reach<I: IntoIterator<Item = usize>>(
+pub fn reach<I: IntoIterator<Item = usize>>(
     count: usize,
     from: impl IntoIterator<Item = usize>,
     next: impl Fn(usize) -> I,
@@ -24,7 +24,7 @@ pub(crate) fn reach<I: IntoIterator<Item = usize>>(
 }
 
 /// Returns the strongly connected components, each in ascending order, ordered by their first agents.
-pub(crate) fn components<I: IntoIterator<Item = usize>>(count: usize, next: impl Fn(usize) -> I) -> Vec<Vec<usize>> {
+pub fn components<I: IntoIterator<Item = usize>>(count: usize, next: impl Fn(usize) -> I) -> Vec<Vec<usize>> {
     let mut walk = Components {
         order: vec![0; count],
         low: vec![0; count],
@@ -100,14 +100,14 @@ impl Components {
 }
 
 /// Returns whether an agent leads back to itself.
-pub(crate) fn has_cycle<I: IntoIterator<Item = usize>>(count: usize, next: impl Fn(usize) -> I) -> bool {
+pub fn has_cycle<I: IntoIterator<Item = usize>>(count: usize, next: impl Fn(usize) -> I) -> bool {
     let leads_to_itself = |at: usize| next(at).into_iter().any(|other| other == at);
     components(count, &next).iter().any(|group| group.len() > 1) || (0..count).any(leads_to_itself)
 }
 
 /// Returns a shortest cycle through an agent as its steps, each with the agent that it starts at; `None` if the agent does
 /// not lead back to itself. The walk gives the edges of an agent: the other agent, and the edge.
-pub(crate) fn find_shortest_cycle<E: Copy, I: IntoIterator<Item = (usize, E)>>(
+pub fn find_shortest_cycle<E: Copy, I: IntoIterator<Item = (usize, E)>>(
     start: usize,
     next: impl Fn(usize) -> I,
 ) -> Option<Vec<(usize, E)>> {

@@ -6,6 +6,7 @@ use minijinja::ErrorKind;
 
 use super::syntax::tags;
 use super::{MAX_BYTES, NO_OTHERS, PARSER_LIMIT, VARIABLES, too_deep};
+use crate::names::is_identifier_char;
 use crate::source::Span;
 
 /// The reason why a text is not a template, or cannot be rendered.
@@ -37,10 +38,10 @@ pub(super) fn find_in_tags(text: &str, word: &str) -> Option<Span> {
 }
 
 fn find_word(text: &str, word: &str) -> Option<usize> {
-    let joins = |c: char| c.is_alphanumeric() || c == '_';
-    text.match_indices(word)
-        .map(|(at, _)| at)
-        .find(|&at| !text[..at].ends_with(|c| joins(c) || c == '.') && !text[at + word.len()..].starts_with(joins))
+    text.match_indices(word).map(|(at, _)| at).find(|&at| {
+        !text[..at].ends_with(|c| is_identifier_char(c) || c == '.')
+            && !text[at + word.len()..].starts_with(is_identifier_char)
+    })
 }
 
 impl TemplateError {

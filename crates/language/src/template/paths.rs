@@ -1,6 +1,7 @@
 //! The paths that a template prints plainly: `{{ writer.title }}`, without a test and without a default.
 
 use super::syntax::{TagKind, tags};
+use crate::names::{is_identifier_char, starts_identifier};
 use crate::source::Span;
 
 /// `{{ a.b.c }}` or `{{ dependencies["a"].b }}`.
@@ -79,11 +80,9 @@ fn step(text: &str) -> Option<(String, usize)> {
 }
 
 fn identifier(text: &str) -> Option<(String, usize)> {
-    let end = text
-        .find(|c: char| !(c.is_alphanumeric() || c == '_'))
-        .unwrap_or(text.len());
+    let end = text.find(|c: char| !is_identifier_char(c)).unwrap_or(text.len());
     let name = &text[..end];
-    let is_name = name.starts_with(|c: char| c.is_alphabetic() || c == '_');
+    let is_name = name.starts_with(starts_identifier);
     is_name.then(|| (name.to_owned(), end))
 }
 

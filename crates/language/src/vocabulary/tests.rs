@@ -271,6 +271,36 @@ fn the_reference_has_every_key_with_its_default_and_no_other() {
 }
 
 #[test]
+fn the_reference_mentions_every_key_of_sections_without_a_table() {
+    for section in Section::all() {
+        let page = if section.is_of_tests() { TESTS } else { REFERENCE };
+        let tables = tables(page);
+        let keys: BTreeSet<&str> = section.key_names().collect();
+        let has_table = tables.iter().any(|table| names(table) == keys);
+        if !WITHOUT_TABLE.contains(&section) {
+            continue;
+        }
+        assert!(!has_table, "{section:?} has a table now");
+        if section == Section::Defaults {
+            // They are keys of agents, which have a table.
+            continue;
+        }
+        for key in keys {
+            let is_mentioned = [
+                format!("`{key}`"),
+                format!("`{key}:"),
+                format!("{key}: "),
+                format!("{key}:\n"),
+            ];
+            assert!(
+                is_mentioned.iter().any(|form| page.contains(form.as_str())),
+                "{section:?}.{key}"
+            );
+        }
+    }
+}
+
+#[test]
 fn the_reference_has_every_variable_and_no_other() {
     let tables = tables(REFERENCE);
     let other_names = ["agent_execution_count", "part"];

@@ -23,7 +23,7 @@ use std::io::{Read, Write};
 use std::sync::{Arc, mpsc};
 
 use ensemble_language::ensemble::Ensemble;
-use ensemble_runs::project::Project;
+use ensemble_project::project::Project;
 use lsp_server::Message;
 
 use self::outgoing::Outgoing;

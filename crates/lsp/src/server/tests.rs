@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 
 use ensemble_language::diagnostic::Diagnostic;
 use ensemble_language::source::Source;
-use ensemble_runs::project::Project;
+use ensemble_project::project::Project;
 use lsp_server::{ErrorCode, Message};
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ensemble_runs::Project;
+use ensemble_project::Project;
 
 use crate::catalog::{Fingerprint, fingerprint};
 

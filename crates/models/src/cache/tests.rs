@@ -1,9 +1,10 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{Link, ModelAnswer, ModelQuery, Tokens, ToolSpec};
+use crate::{ModelAnswer, ModelQuery, Tokens, ToolSpec};
 use ensemble_core::thread::{ExecutionRef, LiveUpdate, Message, NoLiveOutput, Role, StopReason, ToolCall, ToolEnd};
 use ensemble_language::ensemble::Profile;
+use ensemble_language::profiles::Link;
 
 /// Counts what it answers: `reply 1`, `reply 2`, … A text that begins with `fail` fails.
 #[derive(Clone, Default)]

@@ -17,6 +17,7 @@ use ensemble_core::log::FORMAT;
 use ensemble_core::request::RequestOrigin;
 use ensemble_core::thread::{Iteration, StopReason};
 use ensemble_language::data::{Context, Failure, FailureKind, JsonMap, Usage, output_from_value, parse_object};
+use ensemble_project::ProjectError;
 use ensemble_scripts::regular_files;
 
 use crate::error::RunError;
@@ -76,16 +77,17 @@ impl SavedRecords {
     /// # Errors
     /// The file cannot be read, or contains no result.
     pub fn read(path: &Path) -> Result<Self, RunError> {
-        let unreadable = |reason: String| RunError::Unreadable {
+        let unreadable = |reason: String| ProjectError::Unreadable {
             path: path.to_owned(),
             reason,
         };
         let text = regular_files::read(path, LARGEST).map_err(|error| unreadable(error.to_string()))?;
-        Self::parse(&text).map_err(|error| {
+        let parsed = Self::parse(&text).map_err(|error| {
             unreadable(format!(
                 "it is neither a journal nor a saved result with a `conversation_history`: {error}"
             ))
-        })
+        });
+        Ok(parsed?)
     }
 
     /// Parses a saved result.

@@ -5,12 +5,9 @@ use std::path::PathBuf;
 
 use ensemble_ide::analysis::tested_by;
 use ensemble_language::cases::is_test_file;
-use ensemble_language::diagnostic::Severity;
 use ensemble_language::ensemble::{Ensemble, Input};
-use ensemble_language::loader::load;
-use ensemble_runs::around::Folder;
-use ensemble_runs::prepare::examine;
-use ensemble_runs::project::Project;
+use ensemble_project::catalogue::list_ensembles;
+use ensemble_project::project::Project;
 use serde_json::{Value, json};
 
 use crate::app::App;
@@ -18,23 +15,17 @@ use crate::app::App;
 /// All ensembles of the project.
 pub(super) fn list(app: &App) -> Value {
     let project = app.runs.runs().project();
-    let files = project.named_files();
-    let tests = tests(project, &files);
-    let listed = files.into_iter().filter_map(|(name, path)| {
-        let loaded = load(&project.read(&path).ok()?);
-        if !loaded.is_ensemble() {
-            return None;
-        }
-        let findings = examine(&loaded, &Folder::around(&path, project));
-        let errors = findings.iter().filter(|finding| finding.severity == Severity::Error);
-        let errors: Vec<&str> = errors.map(|finding| &*finding.message).collect();
-        let mut document = loaded.ensemble.as_ref().map(described).unwrap_or_else(|| json!({}));
-        document["name"] = name.into();
-        document["file"] = path.display().to_string().into();
-        document["editable"] = project.holds(&path).into();
+    let tests = tests(project, &project.named_files());
+    let listed = list_ensembles(project).map(|listed| {
+        let errors: Vec<&str> = listed.errors.iter().map(|error| &*error.message).collect();
+        let ensemble = listed.loaded.ensemble.as_ref();
+        let mut document = ensemble.map(described).unwrap_or_else(|| json!({}));
+        document["name"] = listed.name.into();
+        document["file"] = listed.file.display().to_string().into();
+        document["editable"] = project.holds(&listed.file).into();
         document["errors"] = json!(errors);
-        document["tests"] = json!(tests.get(&project.folder.join(&path)).unwrap_or(&Vec::new()));
-        Some(document)
+        document["tests"] = json!(tests.get(&project.folder.join(&listed.file)).unwrap_or(&Vec::new()));
+        document
     });
     listed.collect()
 }

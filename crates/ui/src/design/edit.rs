@@ -11,7 +11,7 @@ use ensemble_ide::analysis::rename::{self, Renamed};
 use ensemble_language::design::{self, Command};
 use ensemble_language::loader::load;
 use ensemble_language::source::{Source, Span};
-use ensemble_runs::project::{Project, read_source};
+use ensemble_project::project::{Project, read_source};
 use serde_json::{Value, json};
 
 use super::file::{digest, given_text};

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use ensemble_runs::project::Project;
-use ensemble_runs::replaced::create_all;
+use ensemble_project::atomic_write::create_all;
+use ensemble_project::project::Project;
 use serde_json::{Value, json};
 
 use super::file::forbidden;

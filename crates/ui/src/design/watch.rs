@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use ensemble_runs::project::Project;
+use ensemble_project::project::Project;
 use serde_json::json;
 use tokio::sync::mpsc;
 

@@ -2,7 +2,8 @@
 
 use super::Dialogue;
 use ensemble_language::ensemble::Profile;
-use ensemble_models::{Model, Network, ProfileError};
+use ensemble_language::profiles::ProfileError;
+use ensemble_models::{Model, Network};
 
 impl Dialogue {
     /// With the model of that name, `PROVIDER/MODEL` or `simulated`. Its key is read from the environment of this

@@ -10,7 +10,8 @@ use ensemble_core::runner::ExecutionRecords;
 use ensemble_core::thread::{Role, ToolCall, ToolEnd};
 use ensemble_language::data::{Cost, Remaining};
 use ensemble_language::ensemble::{Price, Profile};
-use ensemble_models::{Link, ModelError, ModelReply, ToolSpec};
+use ensemble_language::profiles::Link;
+use ensemble_models::{ModelError, ModelReply, ToolSpec};
 
 /// `double` doubles, `slow` never ends; keeps how many of its calls were under way at once.
 #[derive(Default)]

@@ -11,8 +11,8 @@ use serde_json::Value;
 use super::round::{continued, requests};
 use super::{Cause, Dialogue, DialogueError, Progress, ToolError};
 use crate::agent::repair::{correction, mismatch};
-use crate::agent::reply::{checked, output_of_asked};
 use crate::agent::schema::Schema;
+use ensemble_core::reply::{checked, output_of_asked};
 use ensemble_core::thread::{Iteration, NoLiveOutput, Role, StopReason, Thread};
 use ensemble_language::data::Usage;
 

@@ -7,7 +7,8 @@ use ensemble_core::operator::{PermissionAnswer, PermissionRequest};
 use ensemble_core::thread::Thread;
 use ensemble_language::data::Context;
 use ensemble_language::ensemble::{AgentKind, Profile, Reply, Responses, Simulated};
-use ensemble_models::{Network, Profiles};
+use ensemble_language::profiles::Profiles;
+use ensemble_models::Network;
 
 /// Answers as prepared, then nobody is there; keeps what it was asked.
 #[derive(Default)]

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::agent::reply::checked;
 use crate::agent::schema::Schema;
 use crate::agent::{AttemptOutcome, AttemptResult};
+use ensemble_core::reply::checked;
 use ensemble_core::thread::{Attachment, ToolEnd};
 use ensemble_language::data::{JsonMap, RESPONSE};
 

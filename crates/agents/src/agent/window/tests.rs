@@ -6,7 +6,8 @@ use std::sync::Mutex;
 use super::*;
 use ensemble_core::thread::{ExecutionRef, Role, ToolCall, ToolEnd};
 use ensemble_language::ensemble::Profile;
-use ensemble_models::{Link, ModelError, ModelReply, ModelRequest, OnPiece, Provider};
+use ensemble_language::profiles::Link;
+use ensemble_models::{ModelError, ModelReply, ModelRequest, OnPiece, Provider};
 
 /// Answers every request alike, and keeps what it was asked.
 #[derive(Clone)]

@@ -9,7 +9,7 @@ use super::ConversationState;
 use crate::conversation::history::HistoryList;
 use ensemble_language::ensemble::{AgentKind, Ending};
 use ensemble_language::past::Past;
-use ensemble_language::plan::AgentId;
+use ensemble_language::plan::{AgentId, HistoryRead};
 
 impl ConversationState {
     /// The outputs that the agent reads when it starts now, as agents and numbers of executions.
@@ -31,15 +31,15 @@ impl ConversationState {
     /// The latest execution of each agent that is in the history which the agent reads.
     fn executions_read(&self, id: AgentId) -> Vec<(Arc<str>, u32)> {
         match self.plan.reading(id).history {
-            0 => Vec::new(),
-            usize::MAX => {
+            HistoryRead::Nothing => Vec::new(),
+            HistoryRead::All => {
                 let executions = self.plan.ids().map(|other| (other, self.counts.of(other)));
                 let executed = executions.filter(|(_, executions)| *executions > 0);
                 executed
                     .map(|(other, executions)| (self.plan.name(other).clone(), executions))
                     .collect()
             }
-            _ => {
+            HistoryRead::Latest(_) => {
                 let past = self.past(id);
                 (0..past.len()).rev().filter_map(|at| past.executed(at)).collect()
             }
@@ -49,19 +49,19 @@ impl ConversationState {
     /// The executions so far that an execution of the agent is given. Templates of profiles elsewhere may use the
     /// history too, so an agent with templates is given all of it.
     pub fn past(&self, id: AgentId) -> Past {
-        let count = match &self.plan.agent(id).kind {
-            AgentKind::Llm(_) | AgentKind::Input(_) => usize::MAX,
+        let read = match &self.plan.agent(id).kind {
+            AgentKind::Llm(_) | AgentKind::Input(_) => HistoryRead::All,
             AgentKind::Script { .. } | AgentKind::Ensemble { .. } | AgentKind::Tool { .. } => {
                 self.plan.reading(id).history
             }
         };
-        match count {
-            0 => Past::default(),
-            usize::MAX => Past::latest(self.history.clone(), count),
+        match read {
+            HistoryRead::Nothing => Past::default(),
+            HistoryRead::All => Past::latest(self.history.clone(), self.history.0.len()),
             // A script may still hold it when the history grows, and must not make the state copy all of it.
-            _ => {
-                let from = self.history.0.len().saturating_sub(count);
-                Past::latest(Arc::new(HistoryList(self.history.0[from..].to_vec())), count)
+            HistoryRead::Latest(count) => {
+                let from = self.history.0.len().saturating_sub(count.get());
+                Past::latest(Arc::new(HistoryList(self.history.0[from..].to_vec())), count.get())
             }
         }
     }

@@ -9,6 +9,7 @@ use super::super::{Task, entries, names as old_names, span_of};
 use super::names::{Names, Reads, Step, quoted};
 use super::{EXIT_CODE, expression, jinja};
 use ensemble_language::loader::document::Node;
+use ensemble_language::plan::walks::reach;
 
 /// The kind of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,9 +101,9 @@ impl<'a> Flow<'a> {
             );
             flow.entry = (!flow.stages.is_empty()).then_some(0);
         }
-        flow.reached = flow.from(flow.entry.map(|entry| flow.begin(entry)).unwrap_or_default());
+        flow.reached = flow.list_following(flow.entry.map(|entry| flow.begin(entry)).unwrap_or_default());
         flow.circles = (0..flow.stages.len())
-            .filter(|at| flow.from(flow.next(*at)).contains(at))
+            .filter(|at| flow.list_following(flow.next(*at)).contains(at))
             .collect();
         for at in 0..flow.stages.len() {
             flow.stages[at].dissolved = flow.can_dissolve(at);
@@ -144,14 +145,9 @@ impl<'a> Flow<'a> {
         if members.is_empty() { vec![at] } else { members.clone() }
     }
 
-    fn from(&self, mut open: Vec<usize>) -> HashSet<usize> {
-        let mut seen = HashSet::new();
-        while let Some(at) = open.pop() {
-            if seen.insert(at) {
-                open.extend(self.next(at));
-            }
-        }
-        seen
+    /// Returns these steps and all steps that can follow them.
+    fn list_following(&self, steps: Vec<usize>) -> HashSet<usize> {
+        reach(self.stages.len(), steps, |at| self.next(at)).ones().collect()
     }
 
     /// A group is no agent if one step alone follows it, without a condition, and follows nothing else.

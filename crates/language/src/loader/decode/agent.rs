@@ -1,5 +1,6 @@
 //! One item of `agents`.
 
+use super::sandbox::SandboxChoice;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use super::{Names, acp, context_window, dependency, for_each, input, inputs, lim
 use crate::data::JsonMap;
 use crate::diagnostic::Finding;
 use crate::ensemble::{
-    Acp, Agent, AgentKind, Conversation, Llm, Memory, ModelChoice, OnError, OnResume, Retry, Sandbox, Trigger,
+    Acp, Agent, AgentKind, Conversation, Llm, Memory, ModelChoice, OnError, OnResume, Retry, Trigger,
 };
 use crate::loader::fields::Fields;
 use crate::loader::findings::Findings;
@@ -35,7 +36,7 @@ pub(super) fn read(
     let config = config(&fields, findings);
     let dependencies = dependency::all(&fields, names, findings);
     let conversation = match fields.get("conversation") {
-        Some(at) => conversation(&at, index, names, findings),
+        Some(at) => conversation(&at, Some(index), names, findings),
         None => Some(Conversation::default()),
     };
     let for_each = match &kind {
@@ -66,7 +67,7 @@ pub(super) fn read(
         timeout,
         retry: retry.unwrap_or_default(),
         on_error: on_error.unwrap_or_default(),
-        sandbox: sandbox.flatten(),
+        sandbox: SandboxChoice::chosen_by(sandbox),
     })
 }
 
@@ -98,7 +99,7 @@ pub(super) fn defaults(at: &Cursor<'_>, names: &Names<'_>, tools: &Tools<'_>, fi
     fields.read("context_window", findings, context_window::read);
     fields.read("conversation", findings, |at, findings| {
         llm_conversation(at, findings);
-        conversation(at, usize::MAX, names, findings)
+        conversation(at, None, names, findings)
     });
     fields.read("for_each", findings, |at, findings| {
         let taken = for_each::Taken {
@@ -354,7 +355,7 @@ struct OfAllKinds {
     retry: Option<Retry>,
     on_error: Option<OnError>,
     /// Scripts only.
-    sandbox: Option<Option<Arc<Sandbox>>>,
+    sandbox: Option<SandboxChoice>,
 }
 
 fn of_all_kinds(fields: &Fields<'_>, findings: &mut Findings) -> OfAllKinds {
@@ -414,11 +415,16 @@ fn config(fields: &Fields<'_>, findings: &mut Findings) -> Option<JsonMap> {
     }
 }
 
-fn conversation(at: &Cursor<'_>, index: usize, names: &Names<'_>, findings: &mut Findings) -> Option<Conversation> {
+fn conversation(
+    at: &Cursor<'_>,
+    agent: Option<usize>,
+    names: &Names<'_>,
+    findings: &mut Findings,
+) -> Option<Conversation> {
     let fields = Fields::open(at, Section::Conversation, findings)?;
     let max_turns = fields.read("max_turns", findings, count);
     let state_key = fields.read("state_key", findings, |at, findings| {
-        state_key(at, index, names, findings)
+        state_key(at, agent, names, findings)
     });
     let triggers_conversation = fields.read("triggers_conversation", findings, flag);
     let trigger = fields.read("trigger", findings, |at, findings| {
@@ -443,9 +449,9 @@ fn conversation(at: &Cursor<'_>, index: usize, names: &Names<'_>, findings: &mut
     })
 }
 
-fn state_key(at: &Cursor<'_>, index: usize, names: &Names<'_>, findings: &mut Findings) -> Option<Arc<str>> {
+fn state_key(at: &Cursor<'_>, agent: Option<usize>, names: &Names<'_>, findings: &mut Findings) -> Option<Arc<str>> {
     let key = name(at, findings)?;
-    let Some(taken) = names.get(&key).filter(|taken| *taken != index) else {
+    let Some(taken) = names.get(&key).filter(|taken| Some(*taken) != agent) else {
         return Some(key);
     };
     let message = format!("the `state_key` `{key}` is the name of another agent");

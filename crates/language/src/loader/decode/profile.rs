@@ -219,17 +219,17 @@ fn fallback_circles(at: &Cursor<'_>, profiles: &Profiles, findings: &mut Finding
         .map(|(_, profile)| profile.fallback.as_deref().and_then(|name| index.get(name).copied()))
         .collect();
     // The number of the walk that visited a profile first. A walk that visits a profile twice has found a cycle.
-    let mut walked = vec![usize::MAX; profiles.len()];
+    let mut walked = vec![None; profiles.len()];
     for start in 0..profiles.len() {
         let mut here = start;
-        while walked[here] == usize::MAX {
-            walked[here] = start;
+        while walked[here].is_none() {
+            walked[here] = Some(start);
             match next[here] {
                 Some(there) => here = there,
                 None => break,
             }
         }
-        if walked[here] != start || next[here].is_none() {
+        if walked[here] != Some(start) || next[here].is_none() {
             continue;
         }
         let mut names = vec![&*profiles[here].0];

@@ -25,12 +25,33 @@ const UNITS: [(&str, u64); 6] = [
 /// The smallest limit of memory: less holds no program.
 const LEAST_MEMORY: u64 = 1 << 20;
 
-/// Reads a sandbox: `true`, `false` or a map. The inner value is `None` for `false`.
-pub(super) fn read(at: &Cursor<'_>, findings: &mut Findings) -> Option<Option<Arc<Sandbox>>> {
+/// The value of `sandbox`.
+pub(super) enum SandboxChoice {
+    /// `false`.
+    Off,
+    /// `true` or a map.
+    On(Arc<Sandbox>),
+}
+
+impl SandboxChoice {
+    /// Returns the sandbox that the key chooses. Returns `None` if there is no key, or the key chooses none.
+    pub(super) fn chosen_by(key: Option<Self>) -> Option<Arc<Sandbox>> {
+        match key? {
+            Self::Off => None,
+            Self::On(sandbox) => Some(sandbox),
+        }
+    }
+}
+
+/// Reads a sandbox: `true`, `false` or a map.
+pub(super) fn read(at: &Cursor<'_>, findings: &mut Findings) -> Option<SandboxChoice> {
     if let Content::Scalar(scalar) = &at.node.content
         && let ScalarValue::Bool(is_on) = scalar.value
     {
-        return Some(is_on.then(Arc::default));
+        return Some(match is_on {
+            true => SandboxChoice::On(Arc::default()),
+            false => SandboxChoice::Off,
+        });
     }
     if !matches!(at.node.content, Content::Mapping(_)) {
         wrong_type(at, "true, false or a map (`sandbox`)", findings);
@@ -49,7 +70,7 @@ pub(super) fn read(at: &Cursor<'_>, findings: &mut Findings) -> Option<Option<Ar
     let cpu_seconds = fields.read("cpu_seconds", findings, count);
     let processes = fields.read("processes", findings, count);
     let best_effort = fields.read("best_effort", findings, flag);
-    Some(Some(Arc::new(Sandbox {
+    Some(SandboxChoice::On(Arc::new(Sandbox {
         read: read.unwrap_or_default(),
         write: write.unwrap_or_default(),
         network: network.unwrap_or_default(),

@@ -1,5 +1,6 @@
 //! `tools` of an ensemble, and `tools` of an agent.
 
+use super::sandbox::SandboxChoice;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -106,7 +107,7 @@ fn kind(fields: &Fields<'_>, names: &Names<'_>, findings: &mut Findings) -> Opti
                 script: named?.to_string(),
                 parameters: parameters?,
                 env: fields.read("env", findings, env).unwrap_or_default(),
-                sandbox: sandbox.flatten(),
+                sandbox: SandboxChoice::chosen_by(sandbox),
             })
         }
         "agent" => {
@@ -182,7 +183,7 @@ fn mcp(at: &Cursor<'_>, findings: &mut Findings) -> Option<McpServer> {
         command: command(&given, findings)?,
         env: env.unwrap_or_default(),
         cwd: cwd.map(|cwd| cwd.to_string()),
-        sandbox: sandbox.flatten(),
+        sandbox: SandboxChoice::chosen_by(sandbox),
     })
 }
 

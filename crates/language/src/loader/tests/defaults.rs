@@ -2,6 +2,7 @@
 
 use super::{loaded, show, shown};
 use crate::loader::{Side, changes};
+use crate::vocabulary::Section;
 
 /// The agents of both texts, which must be sound, are the same.
 #[track_caller]
@@ -98,6 +99,17 @@ fn errors_stand_where_they_are_written_and_once() {
     ];
     for (text, said) in rows {
         assert_eq!(shown(&format!("name: e\n{text}\n")), [said], "{text}");
+    }
+}
+
+#[test]
+fn every_key_of_defaults_is_decoded_where_no_agent_takes_it() {
+    for key in Section::Defaults.key_names() {
+        // No key takes a list of lists of lists.
+        let found = loaded(&format!(
+            "name: e\ndefaults: {{{key}: [[[]]]}}\nagents: [{{name: a, input: q}}]\n"
+        ));
+        assert!(!found.diagnostics().is_empty(), "{key}");
     }
 }
 

@@ -124,16 +124,30 @@ impl RouteFix {
     pub fn not_safe(title: impl Into<String>, edit: RouteEdit) -> Self {
         Self::new(Applicability::Unsafe, title, edit)
     }
+}
 
-    /// Returns the fix with the bytes of its edits; `None` if a place is not written as the fix needs it.
-    pub fn resolve(&self, source: &Source, document: Option<&Document>) -> Option<Fix> {
-        let editor = Editor::new(source, document);
-        let edits = self.edits.iter().map(|edit| editor.edits_for(edit));
+/// A text whose fixes are resolved to bytes.
+pub(crate) struct FixResolver<'t> {
+    editor: Editor<'t>,
+    file: &'t str,
+}
+
+impl<'t> FixResolver<'t> {
+    pub(crate) fn new(source: &'t Source, document: Option<&'t Document>) -> Self {
+        Self {
+            editor: Editor::new(source, document),
+            file: source.name(),
+        }
+    }
+
+    /// Returns the fix with the bytes of its edits. Returns `None` if a place is not written as the fix needs it.
+    pub(crate) fn resolve(&self, fix: &RouteFix) -> Option<Fix> {
+        let edits = fix.edits.iter().map(|edit| self.editor.edits_for(edit));
         let edits = edits.collect::<Option<Vec<_>>>()?.concat();
         Some(Fix {
-            title: self.title.clone(),
-            applicability: self.applicability,
-            file: source.name().into(),
+            title: fix.title.clone(),
+            applicability: fix.applicability,
+            file: self.file.into(),
             edits: sort_apart(edits)?,
         })
     }

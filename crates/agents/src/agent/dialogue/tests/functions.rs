@@ -1,7 +1,8 @@
 //! Functions as tools, windows by configuration, and models by name.
 
 use super::*;
-use ensemble_models::{Network, ProfileError};
+use ensemble_language::profiles::ProfileError;
+use ensemble_models::Network;
 
 fn number() -> Value {
     json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})

@@ -25,7 +25,6 @@ use self::connection::Connection;
 pub(super) use self::elicitation::Asking;
 use super::result::{Ended, timeout_message};
 use crate::agent::Execution;
-use crate::agent::script::Places;
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::secrets::Secrets;
 use ensemble_core::thread::ToolEnd;
@@ -33,6 +32,7 @@ use ensemble_language::data::JsonMap;
 use ensemble_language::ensemble::CommandLine;
 use ensemble_process::Watchdog;
 use ensemble_process::confine::Sandbox;
+use ensemble_process::program::Places;
 
 /// The maximum number of starts of a server: the first start and one restart.
 const STARTS: u8 = 2;

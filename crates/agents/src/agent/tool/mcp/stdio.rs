@@ -9,9 +9,9 @@ use tokio::process::{ChildStdin, ChildStdout};
 
 use super::Address;
 use crate::agent::Execution;
-use crate::agent::script::{Resolved, resolve, resolve_words};
 use ensemble_core::secrets::Secrets;
 use ensemble_language::ensemble::CommandLine;
+use ensemble_process::program::{Resolved, resolve, resolve_words};
 use ensemble_process::service::{self, Service, ServiceSettings};
 use ensemble_process::{Environment, Watchdog};
 

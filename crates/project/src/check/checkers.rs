@@ -15,11 +15,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::time::Duration;
 
-use ensemble_agents::agent::script::{Places, Resolved, is_on_path, resolve_words};
 use ensemble_language::diagnostic::Finding;
 use ensemble_language::ensemble::{Agent, AgentKind, CommandLine, Ensemble, McpServer, Tool, ToolKind};
 use ensemble_language::loader::codes;
 use ensemble_language::source::{At, Place, Source, Span};
+use ensemble_process::program::{Places, Resolved, is_on_path, resolve_words};
 use ensemble_scripts::regular_files::{LARGEST_SCRIPT, read_text};
 
 use super::Folder;

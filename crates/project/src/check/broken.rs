@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use ensemble_agents::agent::script::Unavailable;
 use ensemble_language::diagnostic::Finding;
 use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, Responses, Simulated, Strategy};
 use ensemble_language::loader::codes;
 use ensemble_language::source::{At, Place, Route};
+use ensemble_process::program::Unavailable;
 use ensemble_scripts::ScriptError;
 
 use super::{Folder, unavailable};

@@ -2,17 +2,15 @@
 //!
 //! Invariant: none of them has an error, and each file is there once.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ensemble_explore::{Exploration, InnerResults, Inside};
 use ensemble_language::diagnostic::{Code, Diagnostic, Severity};
 use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, ToolKind};
 use ensemble_language::loader::load;
 
-use crate::around::Folder;
-use crate::error::RunError;
+use crate::check::Folder;
+use crate::error::ProjectError;
 use crate::prepare::{Prepared, examine, folder_of, prepare};
 use crate::project::Project;
 
@@ -27,37 +25,6 @@ pub struct Named {
     pub inside: Vec<(Arc<str>, PathBuf)>,
 }
 
-/// Explores the outer ensemble and those inside, each after the ensembles that its agents are: `explore` is given what is
-/// known of them. The result has the exploration of the outer one, and those of the others in their order.
-pub fn explore_inside_out(
-    outer: &Named,
-    inner: &[Named],
-    project: &Project,
-    explore: &mut dyn FnMut(&Named, &Inside) -> Exploration,
-) -> (Exploration, Vec<Exploration>) {
-    let mut known: BTreeMap<PathBuf, InnerResults> = BTreeMap::new();
-    let mut found: Vec<Option<Exploration>> = inner.iter().map(|_| None).collect();
-    let files: Vec<PathBuf> = inner.iter().map(|named| absolute(&named.path, project)).collect();
-    let inside = |named: &Named, known: &BTreeMap<PathBuf, InnerResults>| {
-        let results = named.inside.iter();
-        let results = results.filter_map(|(agent, file)| Some((agent.clone(), *known.get(file)?)));
-        results.collect::<Inside>()
-    };
-    while let Some(next) = {
-        let waits = |file: &PathBuf| files.contains(file) && !known.contains_key(file);
-        let is_ready = |at: usize| !inner[at].inside.iter().any(|(_, file)| waits(file));
-        let mut left = (0..inner.len()).filter(|at| found[*at].is_none());
-        // No ensemble contains itself, so one is ready.
-        left.clone().find(|at| is_ready(*at)).or_else(|| left.next())
-    } {
-        let exploration = explore(&inner[next], &inside(&inner[next], &known));
-        known.insert(files[next].clone(), exploration.results());
-        found[next] = Some(exploration);
-    }
-    let of_outer = explore(outer, &inside(outer, &known));
-    (of_outer, found.into_iter().flatten().collect())
-}
-
 /// The ensemble, those that it names, and the warnings with the code `wanted`. Each file is there once; one that is missing
 /// is left out.
 ///
@@ -68,7 +35,7 @@ pub fn nested(
     project: &Project,
     in_ci: bool,
     wanted: Code,
-) -> Result<(Named, Vec<Named>, Vec<Diagnostic>), RunError> {
+) -> Result<(Named, Vec<Named>, Vec<Diagnostic>), ProjectError> {
     let mut files = vec![path.to_owned()];
     let mut seen = vec![absolute(path, project)];
     let (mut errors, mut warnings) = (Vec::new(), Vec::new());
@@ -100,7 +67,7 @@ pub fn nested(
         }
     }
     if !errors.is_empty() {
-        return Err(RunError::Invalid(errors));
+        return Err(ProjectError::Invalid(errors));
     }
     let named = |path: PathBuf| {
         let prepared = prepare(&path, project)?;
@@ -108,11 +75,12 @@ pub fn nested(
         Ok(Named { path, prepared, inside })
     };
     let inner = files.split_off(1).into_iter().map(named);
-    let inner = inner.collect::<Result<_, RunError>>()?;
+    let inner = inner.collect::<Result<_, ProjectError>>()?;
     Ok((named(path.to_owned())?, inner, warnings))
 }
 
-fn absolute(path: &Path, project: &Project) -> PathBuf {
+/// Returns the absolute path by which a nested ensemble is known.
+pub fn absolute(path: &Path, project: &Project) -> PathBuf {
     let absolute = project.folder.join(path);
     folder_of(path, project).join(absolute.file_name().unwrap_or_default())
 }

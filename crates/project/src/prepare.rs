@@ -6,20 +6,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::config::config_profiles;
-use crate::error::RunError;
+use crate::error::ProjectError;
 use crate::project::Project;
 use ensemble_core::conversation::RunEnded;
 use ensemble_language::check::{self, CheckContext};
 use ensemble_language::diagnostic::{Diagnostic, Finding, Severity};
 use ensemble_language::ensemble::{Agent, Ensemble};
 use ensemble_language::loader::codes::{ALLOWANCE, CONDITION_FAILED};
-use ensemble_language::loader::{self, Loaded};
+use ensemble_language::loader::{self, Fixes, Loaded};
 use ensemble_language::plan::Plan;
+use ensemble_language::profiles::{Override, Profiles};
 use ensemble_language::source::{Route, Source, Span};
-use ensemble_models::{Override, Profiles};
 
 /// How deep ensembles may contain ensembles.
-pub(crate) const DEEPEST: usize = 8;
+pub const DEEPEST: usize = 8;
 
 /// An ensemble that can be run.
 #[derive(Debug)]
@@ -40,20 +40,20 @@ pub struct Prepared {
     pub warnings: Vec<Diagnostic>,
 }
 
-/// All that is wrong with a text and with what it names. Conditions are read and not compiled, since nothing runs.
+/// Returns all findings about a text and about what it names. Conditions are parsed and not compiled, since nothing runs.
 pub fn examine(loaded: &Loaded, around: &dyn CheckContext) -> Vec<Diagnostic> {
     let ensemble = loaded.ensemble.as_ref();
     let findings = ensemble.map(|ensemble| check::check_around(ensemble, around));
-    conclude(loaded, findings)
+    conclude(loaded, findings, around.fixes())
 }
 
 /// The findings at their places: with those of the text itself, without what is allowed, and with secrets hidden.
-fn conclude(loaded: &Loaded, findings: Option<Vec<Finding>>) -> Vec<Diagnostic> {
+fn conclude(loaded: &Loaded, findings: Option<Vec<Finding>>, fixes: Fixes) -> Vec<Diagnostic> {
     let is_complete = findings.is_some();
     let text = check::Text::look(loaded.source(), loaded.document.as_ref());
     let mut findings = findings.unwrap_or_default();
     findings.extend(text.findings());
-    let mut diagnostics = loaded.diagnostics_with(&findings);
+    let mut diagnostics = loaded.list_diagnostics(&findings, fixes);
     if let Some(document) = &loaded.document {
         diagnostics = check::apply_allowances(document, diagnostics, is_complete);
     }
@@ -62,7 +62,7 @@ fn conclude(loaded: &Loaded, findings: Option<Vec<Finding>>) -> Vec<Diagnostic> 
 }
 
 /// Makes the ensemble in `path` ready to run.
-pub fn prepare(path: &Path, project: &Project) -> Result<Prepared, RunError> {
+pub fn prepare(path: &Path, project: &Project) -> Result<Prepared, ProjectError> {
     let source = project.read(path)?;
     let folder = folder_of(path, project);
     let root = project.project_root(&folder);
@@ -71,7 +71,7 @@ pub fn prepare(path: &Path, project: &Project) -> Result<Prepared, RunError> {
 }
 
 /// Makes a text ready to run as if it were that file, and stood in `folder`.
-pub fn prepare_text(source: Source, file: PathBuf, folder: PathBuf, root: PathBuf) -> Result<Prepared, RunError> {
+pub fn prepare_text(source: Source, file: PathBuf, folder: PathBuf, root: PathBuf) -> Result<Prepared, ProjectError> {
     let mut loaded = loader::load(&source);
     let ensemble = loaded.ensemble.take().map(Arc::new);
     let mut findings = ensemble.as_deref().map(check::check);
@@ -85,7 +85,7 @@ pub fn prepare_text(source: Source, file: PathBuf, folder: PathBuf, root: PathBu
             Err(errors) => found.extend(errors),
         }
     }
-    let (errors, warnings): (Vec<Diagnostic>, Vec<Diagnostic>) = conclude(&loaded, findings)
+    let (errors, warnings): (Vec<Diagnostic>, Vec<Diagnostic>) = conclude(&loaded, findings, Fixes::Resolved)
         .into_iter()
         .partition(|diagnostic| diagnostic.severity == Severity::Error);
     // A run does not look for profiles and files beforehand, so it cannot judge what allows their absence.
@@ -103,7 +103,7 @@ pub fn prepare_text(source: Source, file: PathBuf, folder: PathBuf, root: PathBu
             root,
             warnings,
         }),
-        _ => Err(RunError::Invalid(errors)),
+        _ => Err(ProjectError::Invalid(errors)),
     }
 }
 
@@ -120,7 +120,7 @@ pub fn profiles(
     folder: &Path,
     overrides: Vec<Override>,
     project: &Project,
-) -> Result<Profiles, RunError> {
+) -> Result<Profiles, ProjectError> {
     let mut profiles = Profiles::new(overrides).with_place("the ensemble file", ensemble.model_profiles.clone());
     for config in config_profiles(folder, project)? {
         profiles = config.add_to(profiles, project);

@@ -13,7 +13,7 @@ use ensemble_language::loader::{self, codes};
 use ensemble_language::source::At;
 
 use super::{Folder, MOST};
-use crate::error::RunError;
+use crate::error::ProjectError;
 use crate::prepare::{DEEPEST, examine};
 
 /// The ensembles around the one that is examined, and what is known of those inside it.
@@ -120,7 +120,7 @@ impl Folder<'_> {
         }
     }
 
-    fn named(&self, named: &str) -> Result<Named, RunError> {
+    fn named(&self, named: &str) -> Result<Named, ProjectError> {
         let places = &self.places;
         let path = self
             .project
@@ -167,6 +167,7 @@ impl Folder<'_> {
         if let Some(fault) = inside.take_fault() {
             return failed(format!("this ensemble cannot be run: {fault}"));
         }
+        inside.fixes = self.fixes;
         inside.nesting = self.nesting.inside(absolute);
         let loaded = loader::load(&source);
         let findings = examine(&loaded, &inside);

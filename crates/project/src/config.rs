@@ -9,9 +9,9 @@ use ensemble_core::operator::visible;
 use ensemble_language::data::digest;
 use ensemble_language::ensemble::Profile;
 use ensemble_language::loader;
-use ensemble_models::Profiles;
+use ensemble_language::profiles::Profiles;
 
-use crate::error::RunError;
+use crate::error::ProjectError;
 use crate::owner::is_private;
 use crate::project::Project;
 use crate::trust::{LeftAlone, of_profile};
@@ -34,7 +34,7 @@ pub struct Config {
 ///
 /// # Errors
 /// A configuration cannot be read, or has errors.
-pub fn config_profiles(folder: &Path, project: &Project) -> Result<Vec<Config>, RunError> {
+pub fn config_profiles(folder: &Path, project: &Project) -> Result<Vec<Config>, ProjectError> {
     let mut found = Vec::new();
     let user = of_user(project)?;
     if let Some(path) = of_project(folder, project) {
@@ -48,7 +48,7 @@ pub fn config_profiles(folder: &Path, project: &Project) -> Result<Vec<Config>, 
 }
 
 /// All profiles of the configurations, trusted or not, for checks that send nothing.
-pub(crate) fn written_profiles(folder: &Path, project: &Project) -> Result<Vec<(Arc<str>, Profile)>, RunError> {
+pub(crate) fn written_profiles(folder: &Path, project: &Project) -> Result<Vec<(Arc<str>, Profile)>, ProjectError> {
     let user = of_user(project)?;
     let path = of_project(folder, project);
     let of_project = path.map(|path| Config::read(&path, None, project)).transpose()?;
@@ -60,7 +60,7 @@ pub(crate) fn written_profiles(folder: &Path, project: &Project) -> Result<Vec<(
 }
 
 /// The configuration at that path, with what it would do.
-pub(crate) fn config_of(path: &Path, project: &Project) -> Result<Config, RunError> {
+pub(crate) fn config_of(path: &Path, project: &Project) -> Result<Config, ProjectError> {
     let user = of_user(project)?.filter(|user| user.path != path);
     Config::read(path, user.as_ref(), project)
 }
@@ -89,7 +89,7 @@ fn of_project(folder: &Path, project: &Project) -> Option<PathBuf> {
         .filter(|path| Some(path) != of_user.as_ref())
 }
 
-fn of_user(project: &Project) -> Result<Option<Config>, RunError> {
+fn of_user(project: &Project) -> Result<Option<Config>, ProjectError> {
     let path = users(project).filter(|path| !project.trust.is_strange(path));
     path.map(|path| Config::read(&path, None, project)).transpose()
 }
@@ -102,9 +102,9 @@ pub(crate) fn users(project: &Project) -> Option<PathBuf> {
 
 impl Config {
     /// Reads it. A profile that the user's configuration has too counts only with trust.
-    fn read(path: &Path, user: Option<&Self>, project: &Project) -> Result<Self, RunError> {
+    fn read(path: &Path, user: Option<&Self>, project: &Project) -> Result<Self, ProjectError> {
         let source = project.read(&project.relative(path))?;
-        let profiles = loader::profiles(&source).map_err(RunError::Invalid)?;
+        let profiles = loader::profiles(&source).map_err(ProjectError::Invalid)?;
         let replaces = |name: &str| user.is_some_and(|user| user.profiles.iter().any(|(own, _)| &**own == name));
         let mut untrusted = Vec::new();
         for (name, profile) in &profiles {

@@ -7,7 +7,7 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use crate::error::RunError;
+use crate::error::ProjectError;
 use crate::owner::upward;
 use crate::trust::Trust;
 use ensemble_language::diagnostic::did_you_mean;
@@ -65,12 +65,12 @@ impl Project {
     }
 
     /// The file of an ensemble that was given as a file or by name.
-    pub fn ensemble_file(&self, given: &str) -> Result<PathBuf, RunError> {
+    pub fn ensemble_file(&self, given: &str) -> Result<PathBuf, ProjectError> {
         self.ensemble_file_from(given, &self.folder, &self.project_root(&self.folder))
     }
 
     /// Likewise, as seen from a folder of a project.
-    pub fn ensemble_file_from(&self, given: &str, folder: &Path, root: &Path) -> Result<PathBuf, RunError> {
+    pub fn ensemble_file_from(&self, given: &str, folder: &Path, root: &Path) -> Result<PathBuf, ProjectError> {
         let direct = folder.join(given);
         if direct.is_file() {
             return Ok(if folder == self.folder {
@@ -80,7 +80,7 @@ impl Project {
             });
         }
         if direct.is_dir() {
-            return Err(RunError::IsFolder(given.to_owned()));
+            return Err(ProjectError::IsFolder(given.to_owned()));
         }
         let is_path = given.contains('/') || given.ends_with(".yaml") || given.ends_with(".yml");
         let places: Vec<PathBuf> = if is_path {
@@ -104,7 +104,7 @@ impl Project {
                 looked.push(place);
             }
         }
-        Err(RunError::NotFound {
+        Err(ProjectError::NotFound {
             given: given.to_owned(),
             is_path,
             similar: did_you_mean(given, nearby.iter().map(String::as_str)).map(str::to_owned),
@@ -144,9 +144,9 @@ impl Project {
     ///
     /// # Errors
     /// As [`read_source`].
-    pub fn read(&self, path: &Path) -> Result<Source, RunError> {
+    pub fn read(&self, path: &Path) -> Result<Source, ProjectError> {
         let renamed = |error| match error {
-            RunError::Unreadable { reason, .. } => RunError::Unreadable {
+            ProjectError::Unreadable { reason, .. } => ProjectError::Unreadable {
                 path: path.to_owned(),
                 reason,
             },
@@ -231,54 +231,54 @@ fn files_beside<'p>(places: impl Iterator<Item = &'p PathBuf>) -> Vec<String> {
 }
 
 /// Reads a text file that a person wrote: not larger than any such file is, and in UTF-8.
-pub fn read_source(path: &Path) -> Result<Source, RunError> {
-    let unreadable = |reason: String| RunError::Unreadable {
+pub fn read_source(path: &Path) -> Result<Source, ProjectError> {
+    let unreadable = |reason: String| ProjectError::Unreadable {
         path: path.to_owned(),
         reason,
     };
     let file = std::fs::File::open(path).map_err(|error| unreadable(error.to_string()))?;
-    let bytes = read_capped(file).map_err(unreadable)?;
-    Ok(Source::new(
-        path.display().to_string(),
-        text(bytes).map_err(|why| unreadable(why.0))?,
-    ))
+    let text = read_text(file).map_err(|error| unreadable(error.to_string()))?;
+    Ok(Source::new(path.display().to_string(), text))
 }
 
 /// Reads a text from a stream, such as standard input, as [`read_source`] reads a file.
 ///
 /// # Errors
 /// The stream cannot be read, is too long, or is not UTF-8; the error calls it `name`.
-pub fn read_stream(stream: impl Read, name: &str) -> Result<String, RunError> {
-    let unreadable = |reason: String| RunError::Unreadable {
+pub fn read_stream(stream: impl Read, name: &str) -> Result<String, ProjectError> {
+    let unreadable = |reason: String| ProjectError::Unreadable {
         path: name.into(),
         reason,
     };
-    let bytes = read_capped(stream).map_err(unreadable)?;
-    text(bytes).map_err(|why| unreadable(why.0))
+    read_text(stream).map_err(|error| unreadable(error.to_string()))
 }
 
-fn read_capped(from: impl Read) -> Result<Vec<u8>, String> {
+/// An error of a text that a person wrote.
+#[derive(Debug, thiserror::Error)]
+enum TextError {
+    /// The text cannot be read.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    /// The text is too long.
+    #[error("it is larger than {} MiB", MAX_BYTES >> 20)]
+    TooLarge,
+    /// The bytes are not UTF-8; line and column from 1.
+    #[error("it is not UTF-8: the byte at line {line}, column {column} begins no character; save the file as UTF-8")]
+    NotUtf8 { line: usize, column: usize },
+}
+
+fn read_text(from: impl Read) -> Result<String, TextError> {
     let most = MAX_BYTES as u64;
     let mut bytes = Vec::new();
-    let read = from.take(most + 1).read_to_end(&mut bytes);
-    read.map_err(|error| error.to_string())?;
+    from.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
-        return Err(format!("it is larger than {} MiB", most >> 20));
+        return Err(TextError::TooLarge);
     }
-    Ok(bytes)
-}
-
-/// The reason why bytes are not a text.
-struct NotText(String);
-
-fn text(bytes: Vec<u8>) -> Result<String, NotText> {
     String::from_utf8(bytes).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
         let start = valid.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         let column = String::from_utf8_lossy(&valid[start..]).chars().count() + 1;
-        NotText(format!(
-            "it is not UTF-8: the byte at line {line}, column {column} begins no character; save the file as UTF-8"
-        ))
+        TextError::NotUtf8 { line, column }
     })
 }

@@ -7,7 +7,7 @@ use ensemble_language::ensemble::{Agent, Ensemble, McpServer, Sandbox, Tool, Too
 use ensemble_language::loader::codes;
 use ensemble_language::source::Route;
 
-use crate::sandboxes::placed;
+use ensemble_process::confine::resolve_rule_path;
 
 /// The paths in `read` and `write` that are not there, each place of the file once.
 pub(super) fn missing(ensemble: &Ensemble, folder: &Path) -> Vec<Finding> {
@@ -36,7 +36,7 @@ fn of_sandbox(route: &Route, sandbox: &Sandbox, folder: &Path) -> Vec<Finding> {
         paths.iter().enumerate().map(placed).collect::<Vec<_>>()
     });
     // The home folder is that of who runs it.
-    let here = paths.filter(|(_, path)| !path.starts_with('~') && !placed(path, folder, None).exists());
+    let here = paths.filter(|(_, path)| !path.starts_with('~') && !resolve_rule_path(path, folder, None).exists());
     here.map(|(at, path)| {
         let finding = Finding::warning(codes::SANDBOX_PATH, at, format!("there is no `{path}`"));
         finding

@@ -10,7 +10,7 @@ use ensemble_language::ensemble::{
     AcpProgram, AgentKind, CommandLine, Ensemble, HeaderText, McpServer, Permission, Profile, Provider, Setting,
     ToolKind, ToolUse, is_own_address, key_variables,
 };
-use ensemble_models::Override;
+use ensemble_language::profiles::Override;
 use ensemble_process::is_small;
 
 /// Returns the variables that a profile sends. The provider's own key at the provider's own address is not among them.

@@ -3,9 +3,9 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
-use ensemble_language::data::JsonMap;
-use ensemble_language::diagnostic::did_you_mean;
-use ensemble_language::ensemble::{ModelChoice, Profile, Provider, SIMULATED, provider_names};
+use crate::data::JsonMap;
+use crate::diagnostic::did_you_mean;
+use crate::ensemble::{ModelChoice, Profile, Provider, SIMULATED, provider_names};
 
 /// All profiles that a run can use.
 #[derive(Debug, Clone, Default)]
@@ -111,6 +111,14 @@ pub enum ProfileError {
     },
 }
 
+/// An error in the text of an override.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{given}` is no override; write `PROFILE=PROVIDER/MODEL` or `PROFILE=simulated`")]
+pub struct OverrideError {
+    /// The text.
+    pub given: String,
+}
+
 impl ProfileError {
     /// A suggestion for the user, if there is one.
     pub fn help(&self) -> Option<String> {
@@ -177,7 +185,7 @@ impl Profiles {
         let mut chain: Vec<Link> = Vec::new();
         let mut next = Some(self.first(choice)?);
         while let Some(link) = next {
-            exists(&link)?;
+            check_provider(&link)?;
             let fallback = link.profile.fallback.clone();
             let fallback_of = Arc::clone(&link.name);
             chain.push(link);
@@ -289,10 +297,10 @@ impl Override {
 }
 
 impl FromStr for Override {
-    type Err = String;
+    type Err = OverrideError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no override; write `PROFILE=PROVIDER/MODEL` or `PROFILE=simulated`");
+    fn from_str(text: &str) -> Result<Self, OverrideError> {
+        let wrong = || OverrideError { given: text.to_owned() };
         let (profile, answers) = text.split_once('=').ok_or_else(wrong)?;
         let (provider, model) = match answers.trim().split_once('/') {
             Some((provider, model)) if !model.is_empty() => (provider, model),
@@ -330,8 +338,11 @@ fn built_in(name: &str) -> Option<Profile> {
     })
 }
 
-/// Checks that the provider exists.
-pub(super) fn exists(link: &Link) -> Result<(), ProfileError> {
+/// Checks that the provider of the profile exists.
+///
+/// # Errors
+/// There is no provider of that name.
+pub fn check_provider(link: &Link) -> Result<(), ProfileError> {
     if &*link.profile.provider == SIMULATED || Provider::named(&link.profile.provider).is_some() {
         return Ok(());
     }
@@ -344,7 +355,7 @@ pub(super) fn exists(link: &Link) -> Result<(), ProfileError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ensemble_language::ensemble::{Reply, Simulated};
+    use crate::ensemble::{Reply, Simulated};
 
     fn profile(provider: &str, says: &str) -> Profile {
         Profile {

@@ -3,8 +3,8 @@
 //! A folder is looked at once for all of its files. What is remembered of single scripts is bounded, so that memory
 //! does not grow with the number of files.
 //!
-//! Invariant: it executes nothing of a project (`around/checkers.rs` starts parsers, for `validate --check-scripts`), and what it remembers
-//! is bounded. A script is read and examined once for all folders of a call (`around/scripts.rs`).
+//! Invariant: it executes nothing of a project (`check/checkers.rs` starts parsers, for `validate --check-scripts`), and what it remembers
+//! is bounded. A script is read and examined once for all folders of a call (`check/scripts.rs`).
 
 mod broken;
 mod checkers;
@@ -14,6 +14,7 @@ mod inner;
 mod paths;
 mod results;
 mod scripts;
+mod written_outputs;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -24,19 +25,16 @@ use self::command::can_be_started;
 use self::inner::Nesting;
 use self::scripts::Known;
 use crate::config::written_profiles;
-use crate::error::RunError;
-use crate::external::program;
-use crate::outputs;
+use crate::error::ProjectError;
 use crate::prepare::folder_of;
 use crate::project::Project;
-use ensemble_agents::agent::attachments::located;
-use ensemble_agents::agent::script::{Places, Resolved, Unavailable, resolve, resolve_words};
 use ensemble_language::check::{CheckContext, OutputKeys, ScriptText};
 use ensemble_language::condition::Type;
 use ensemble_language::diagnostic::Finding;
 use ensemble_language::ensemble::{Agent, AgentKind, CommandLine, Ensemble, Llm, McpServer, Profile, Tool, ToolKind};
-use ensemble_language::loader::codes;
+use ensemble_language::loader::{Fixes, codes};
 use ensemble_language::source::{At, Route};
+use ensemble_process::program::{Places, Resolved, Unavailable, resolve, resolve_external, resolve_words};
 use ensemble_scripts::{self, WrittenOutput};
 
 pub use self::checkers::Checkers;
@@ -55,12 +53,13 @@ pub struct Folder<'s> {
     /// `None` where the configuration cannot be read.
     configured: Option<Vec<(Arc<str>, Profile)>>,
     /// Why it cannot, until somebody has said so.
-    fault: Option<RunError>,
+    fault: Option<ProjectError>,
     scripts: RefCell<HashMap<String, Result<Resolved, Unavailable>>>,
     texts: Arc<Scripts>,
     nesting: Nesting,
     checkers: Option<Arc<Checkers>>,
     is_ci: bool,
+    fixes: Fixes,
 }
 
 impl<'s> Folder<'s> {
@@ -86,6 +85,7 @@ impl<'s> Folder<'s> {
             nesting: Nesting::default(),
             checkers: None,
             is_ci: false,
+            fixes: Fixes::Resolved,
         }
     }
 
@@ -93,6 +93,13 @@ impl<'s> Folder<'s> {
     #[must_use]
     pub fn in_ci(mut self, is_ci: bool) -> Self {
         self.is_ci = is_ci;
+        self
+    }
+
+    /// Likewise, for findings that are shown without their fixes.
+    #[must_use]
+    pub fn without_fixes(mut self) -> Self {
+        self.fixes = Fixes::Omitted;
         self
     }
 
@@ -116,7 +123,7 @@ impl<'s> Folder<'s> {
     }
 
     /// Takes the error in the configuration, for people; it is returned once.
-    pub fn take_fault(&mut self) -> Option<RunError> {
+    pub fn take_fault(&mut self) -> Option<ProjectError> {
         self.fault.take()
     }
 
@@ -146,7 +153,7 @@ impl<'s> Folder<'s> {
                 Resolved::Rhai(path) => self.known(&path, |known| known.examined.outputs.clone())?,
                 Resolved::Process(_) => None,
             },
-            _ => outputs::written(ensemble, self.configured.as_deref().unwrap_or_default(), agent),
+            _ => written_outputs::written(ensemble, self.configured.as_deref().unwrap_or_default(), agent),
         }
     }
 
@@ -186,7 +193,7 @@ impl<'s> Folder<'s> {
                 .map(move |(index, path)| (path, route.index(index).value()))
         });
         attached.filter_map(|(path, at)| {
-            let is_there = path.contains('{') || located(path, &self.places).is_file();
+            let is_there = path.contains('{') || self.places.attachment(path).is_file();
             let message = format!("there is no file `{path}`");
             let finding = || Finding::error(codes::NO_ATTACHMENT, at, message);
             (!is_there).then(|| finding().help("paths of attachments begin at the folder of the ensemble file"))
@@ -196,7 +203,7 @@ impl<'s> Folder<'s> {
     /// The program of an external agent.
     fn program(&self, llm: &Llm, route: &Route) -> Option<Finding> {
         let acp = llm.acp().filter(|acp| !acp.is_simulated())?;
-        let missing = program(&acp.program, &self.places).err()?;
+        let missing = resolve_external(&acp.program, &self.places).err()?;
         unavailable(missing, route.key("acp").value())
     }
 
@@ -258,6 +265,10 @@ impl CheckContext for Folder<'_> {
 
     fn nobody_answers(&self) -> bool {
         self.is_ci
+    }
+
+    fn fixes(&self) -> Fixes {
+        self.fixes
     }
 
     /// Scripts, ensembles and programs that agents and tools name and that are not there, or not usable.

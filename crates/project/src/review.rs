@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use ensemble_language::data::digest;
 use ensemble_language::loader::codes::UNANSWERED;
-use ensemble_models::Override;
+use ensemble_language::profiles::Override;
 
 use crate::config::{config_of, users};
-use crate::error::RunError;
+use crate::error::ProjectError;
 use crate::nested::nested;
 use crate::prepare::Prepared;
 use crate::project::Project;
@@ -46,7 +46,7 @@ impl Review {
 ///
 /// # Errors
 /// A file cannot be read, has errors, or belongs to somebody else.
-pub fn review(path: &Path, project: &Project) -> Result<Vec<Review>, RunError> {
+pub fn review(path: &Path, project: &Project) -> Result<Vec<Review>, ProjectError> {
     let absolute = project.folder.join(path);
     let absolute = absolute.canonicalize().unwrap_or(absolute);
     refuse_strangers(&[&absolute], project)?;
@@ -83,7 +83,7 @@ fn of_prepared(prepared: &Prepared, project: &Project) -> Review {
 ///
 /// # Errors
 /// The ensemble must not run.
-pub fn check_trust(prepared: &Prepared, overrides: &[Override], project: &Project) -> Result<(), RunError> {
+pub fn check_trust(prepared: &Prepared, overrides: &[Override], project: &Project) -> Result<(), ProjectError> {
     let runs = prepared.root.join(".ensemble");
     let folder = prepared.file.parent().unwrap_or(&prepared.folder);
     refuse_strangers(&[&prepared.file, folder, &runs], project)?;
@@ -94,15 +94,15 @@ pub fn check_trust(prepared: &Prepared, overrides: &[Override], project: &Projec
     if lines.is_empty() {
         return Ok(());
     }
-    Err(RunError::Untrusted {
+    Err(ProjectError::Untrusted {
         path: project.relative(&prepared.file),
         lines,
     })
 }
 
-fn refuse_strangers(paths: &[&Path], project: &Project) -> Result<(), RunError> {
+fn refuse_strangers(paths: &[&Path], project: &Project) -> Result<(), ProjectError> {
     match paths.iter().find_map(|path| project.trust.stranger(path)) {
-        Some(stranger) => Err(RunError::Stranger(stranger)),
+        Some(stranger) => Err(ProjectError::Stranger(stranger)),
         None => Ok(()),
     }
 }

@@ -1,0 +1,72 @@
+//! The ensembles of a project that can be named, with their errors.
+//!
+//! Invariant: a file that is meant to be an ensemble is listed, whether it has errors or not; no fix is computed.
+
+use std::path::PathBuf;
+
+use ensemble_language::diagnostic::{Diagnostic, Severity};
+use ensemble_language::loader::{Loaded, load};
+
+use crate::check::Folder;
+use crate::prepare::examine;
+use crate::project::Project;
+
+/// An ensemble that can be named without a path.
+#[derive(Debug)]
+pub struct NamedEnsemble {
+    /// The name.
+    pub name: String,
+    /// The file, as a person in the caller's folder would write it.
+    pub file: PathBuf,
+    /// The content of the file.
+    pub loaded: Loaded,
+    /// The errors of the ensemble and of the files around it.
+    pub errors: Vec<Diagnostic>,
+}
+
+/// Lists the ensembles that can be named, sorted by name. A file that cannot be read is left out.
+pub fn list_ensembles(project: &Project) -> impl Iterator<Item = NamedEnsemble> + '_ {
+    project.named_files().into_iter().filter_map(|(name, file)| {
+        let loaded = load(&project.read(&file).ok()?);
+        if !loaded.is_ensemble() {
+            return None;
+        }
+        let mut errors = examine(&loaded, &Folder::around(&file, project).without_fixes());
+        errors.retain(|finding| finding.severity == Severity::Error);
+        Some(NamedEnsemble {
+            name,
+            file,
+            loaded,
+            errors,
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ensembles_are_listed_with_their_errors_and_without_fixes() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("written");
+        write("inner.yaml", "name: inner\nagents:\n- {name: a, scrpt: echo x}\n");
+        write("outer.yml", "name: outer\nagents:\n- {name: a, ensemble: inner.yaml}\n");
+        write("sound.yaml", "name: sound\nagents:\n- {name: a, script: echo x}\n");
+        write("other.yaml", "jobs: {build: {}}\n");
+        let project = Project::at(folder.path());
+        let listed: Vec<NamedEnsemble> = list_ensembles(&project).collect();
+        let found: Vec<(&str, usize)> = listed.iter().map(|one| (one.name.as_str(), one.errors.len())).collect();
+        let expected = listed[0].errors.len();
+        assert!(expected > 0);
+        assert_eq!(found, [("inner", expected), ("outer", 1), ("sound", 0)]);
+        assert!(
+            listed
+                .iter()
+                .flat_map(|one| &one.errors)
+                .all(|error| error.fix.is_none())
+        );
+        let shown = examine(&listed[0].loaded, &Folder::around(&listed[0].file, &project));
+        assert!(shown.iter().any(|finding| finding.fix.is_some()));
+    }
+}

@@ -1,0 +1,29 @@
+//! The files of a project, without running them: ensembles by name, configurations, trust, findings and plans.
+//!
+//! - [`Project`] is the folder from which a caller sees a project; it resolves the names of ensembles.
+//! - [`check::Folder`] is what checks know of the files around an ensemble; [`prepare::examine`] returns all findings.
+//! - [`catalogue::list_ensembles`] lists the ensembles that can be named.
+//! - [`prepare::prepare`] loads, checks and compiles an ensemble; [`nested::nested`] includes the ensembles that it names.
+//! - [`config`] reads model profiles from configurations; [`Trust`] says which files may use keys and values of the environment.
+//! - [`atomic_write`] replaces the texts of files.
+//!
+//! Invariant: no model is asked, no connection is opened, and no program of a project is started. The only programs that are started are the
+//! parsers of `validate --check-scripts`.
+
+pub mod atomic_write;
+pub mod catalogue;
+pub mod check;
+pub mod config;
+pub mod error;
+pub mod nested;
+mod owner;
+pub mod prepare;
+pub mod project;
+pub mod review;
+pub mod trust;
+
+pub use error::ProjectError;
+pub use owner::Stranger;
+pub use prepare::Prepared;
+pub use project::Project;
+pub use trust::{LeftAlone, Trust};
