@@ -161,7 +161,7 @@ impl StubRunner {
             return used(stub, Err(Failure::new(FailureKind::Reported, error)));
         }
         let result = match &stub.gives {
-            Gives::Text(text) => self.reading.read(text, &execution.notes),
+            Gives::Text(text) => self.reading.read(text, &execution.ledger),
             Gives::Json(value) => output::from_value(value.clone()),
             Gives::Fail(failure) => Err(failure.clone()),
             Gives::Parts(parts) => {
