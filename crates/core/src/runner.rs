@@ -17,7 +17,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::conversation::{ExecutionFinished, Interruption, PartEnded};
-use crate::request::{PendingRequest, RequestOrigin};
+use crate::request::{AnswerRecord, PendingRequest, RequestOrigin};
 use crate::stopwatch::Stopwatch;
 use crate::thread::{Iteration, Thread};
 use ensemble_language::data::{Context, Failure, FailureKind, JsonMap, Remaining, Request, Usage};
@@ -160,6 +160,8 @@ pub struct AttemptResult {
     pub usage: Option<Usage>,
     /// LLM: the iterations of this attempt that were not recorded while it ran.
     pub exchange: Vec<Iteration>,
+    /// Input agents: the answered question of a recorded execution. A runner that asks keeps it in the ledger.
+    pub answer: Option<Box<AnswerRecord>>,
     /// The parts of a recorded execution, which are written before its end. A runner that performs parts records each
     /// when it ends, and leaves this empty.
     pub parts: Vec<Arc<PartEnded>>,
@@ -172,6 +174,7 @@ impl AttemptResult {
             result,
             usage: None,
             exchange: Vec::new(),
+            answer: None,
             parts: Vec::new(),
         }
     }
@@ -182,6 +185,7 @@ impl AttemptResult {
         Self {
             usage: finished.usage,
             exchange: finished.exchange,
+            answer: finished.answer,
             ..Self::from_result(finished.end.into_result())
         }
     }

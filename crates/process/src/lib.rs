@@ -104,6 +104,7 @@ pub struct Bounds {
 pub async fn run(invocation: &Invocation, folder: &Path, bounds: &Bounds, execution: &Execution) -> AttemptOutcome {
     let observed = AttemptOutcome::Finished(AttemptResult {
         parts: Vec::new(),
+        answer: None,
         result: perform(invocation, folder, bounds, execution).await,
         usage: None,
         exchange: Vec::new(),

@@ -7,9 +7,11 @@
 mod answers;
 mod checking;
 mod responder;
+mod stubbed;
 
 pub use answers::{AnswerQueue, Answers};
 pub use checking::check_answer;
+pub use stubbed::StubbedQuestion;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -118,6 +120,7 @@ impl InputRunner {
         let usage = execution.ledger.usage();
         AttemptOutcome::Finished(AttemptResult {
             parts: Vec::new(),
+            answer: None,
             result,
             usage: (usage.requests > 0).then_some(usage),
             exchange,

@@ -212,6 +212,7 @@ impl LlmRunner {
         }
         AttemptOutcome::Finished(AttemptResult {
             parts: Vec::new(),
+            answer: None,
             result,
             usage: Some(execution.ledger.usage()),
             exchange: said.unrecorded(),

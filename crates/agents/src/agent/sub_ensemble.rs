@@ -149,6 +149,7 @@ fn observed(execution: &Execution, state: &ConversationState) -> AttemptOutcome 
     let usage = state.usage();
     AttemptOutcome::Finished(AttemptResult {
         parts: Vec::new(),
+        answer: None,
         result,
         usage: (usage != Usage::default()).then_some(usage),
         exchange: Vec::new(),

@@ -152,6 +152,6 @@ pub(super) fn finished(
         exchange: observation.exchange,
         reused: false,
         sandboxes: left.sandboxes.into(),
-        answer: left.answer.map(Box::new),
+        answer: left.answer.map(Box::new).or(observation.answer),
     }
 }

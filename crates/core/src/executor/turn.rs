@@ -440,6 +440,7 @@ impl Executor<'_> {
                 result: Err(turn_is_up()),
                 usage: left.usage,
                 exchange: left.take_request().into_iter().collect(),
+                answer: None,
                 parts: Vec::new(),
             };
             let finished = finished(plan, state, agent, observation, took, left);

@@ -234,11 +234,7 @@ impl<'a> Performing<'a> {
                 }
                 (None, None) => continue,
             };
-            let result = match end {
-                ExecutionEnd::Succeeded(output) => Ok(output),
-                ExecutionEnd::Failed(failure) => Err(failure),
-            };
-            self.note(at, result);
+            self.note(at, end.into_shared_result());
         }
     }
 

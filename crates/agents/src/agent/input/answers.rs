@@ -87,6 +87,34 @@ impl Answers {
         self.file.keys().map(String::as_str)
     }
 
+    /// Returns the answers in the file as texts, with their addresses.
+    pub fn file_answers(&self) -> impl Iterator<Item = (&str, String)> {
+        let texts = |answer: &Value| match answer {
+            Value::Array(list) => list.iter().filter(|one| !one.is_null()).map(answer_text).collect(),
+            Value::Null => Vec::new(),
+            every => vec![answer_text(every)],
+        };
+        let all = self.file.iter();
+        all.flat_map(move |(address, answer)| texts(answer).into_iter().map(|text| (address.as_str(), text)))
+    }
+
+    /// Finds the answer in the file to a question of that execution (from 1), as a text.
+    pub fn find_file_answer(&self, address: &RequestAddress, execution: u32) -> Option<String> {
+        self.find_in_file(address, execution).flatten().map(answer_text)
+    }
+
+    /// Finds the entry of the file for an address: `Some(None)` if the entry has no answer for that execution.
+    fn find_in_file(&self, address: &RequestAddress, execution: u32) -> Option<Option<&Value>> {
+        let (_, entry) = self.file.iter().find(|(given, _)| is_for(given, address))?;
+        let answer = match entry {
+            Value::Array(list) => usize::try_from(execution)
+                .ok()
+                .and_then(|number| list.get(number.checked_sub(1)?)),
+            every => Some(every),
+        };
+        Some(answer.filter(|answer| !answer.is_null()))
+    }
+
     /// Returns all addresses.
     pub fn addresses(&self) -> impl Iterator<Item = &str> {
         let options = self.option_answers().map(|(address, _)| address);
@@ -104,6 +132,11 @@ impl Answers {
         let at = self.next.iter().position(|(given, _)| is_for(given, address))?;
         Some(self.next.remove(at).1)
     }
+}
+
+/// Returns the text of an answer: a string as it is, another value as JSON.
+fn answer_text(answer: &Value) -> String {
+    answer.as_str().map_or_else(|| answer.to_string(), str::to_owned)
 }
 
 /// Returns whether an answer that was given for this text is for the address.
@@ -160,16 +193,10 @@ impl AnswerQueue {
             used_always.insert(given.clone());
             return Injected::Answer(Value::String(text.clone()), AnswerSource::Option);
         }
-        let answer = match answers.file.iter().find(|(given, _)| is_for(given, address)) {
-            None => return Injected::Nothing,
-            Some((_, Value::Array(list))) => usize::try_from(execution)
-                .ok()
-                .and_then(|number| list.get(number.checked_sub(1)?)),
-            Some((_, every)) => Some(every),
-        };
-        match answer.filter(|answer| !answer.is_null()) {
-            Some(answer) => Injected::Answer(answer.clone(), AnswerSource::File),
-            None => Injected::Exhausted,
+        match answers.find_in_file(address, execution) {
+            None => Injected::Nothing,
+            Some(Some(answer)) => Injected::Answer(answer.clone(), AnswerSource::File),
+            Some(None) => Injected::Exhausted,
         }
     }
 }

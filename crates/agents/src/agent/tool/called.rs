@@ -318,6 +318,7 @@ impl Runner for CalledToolRunner {
             };
             AttemptOutcome::Finished(AttemptResult {
                 parts: Vec::new(),
+                answer: None,
                 result,
                 usage: None,
                 exchange: Vec::new(),

@@ -106,6 +106,7 @@ async fn what_a_tool_leaves_and_costs_is_the_callers() {
         }),
         exchange: Vec::new(),
         parts: Vec::new(),
+        answer: None,
     }));
     let toolset = toolset(helper(Arc::clone(&runner)), Permission::Allow);
     let execution = Execution {
