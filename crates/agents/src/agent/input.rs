@@ -137,8 +137,8 @@ impl InputRunner {
         let question = &request.question;
         let injected = self.answers.take(&request.address, execution.execution);
         let is_exhausted = injected == Injected::Exhausted;
-        if let Injected::Answer(answer, source) = injected {
-            return self.take(answer, &source.into(), request, execution);
+        if let Injected::Answer(answer, by) = injected {
+            return self.take(answer, &by, request, execution);
         }
         if let Some(responder) = &self.responder {
             match responder.respond(question, execution, scope, exchange).await {

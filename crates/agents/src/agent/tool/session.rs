@@ -220,8 +220,9 @@ impl<'a> ToolSession<'a> {
             ToolRunner::Ensemble(runner) => (runner, ensemble::execution(caller, shown, &call.id, arguments)),
         };
         let observed = stopwatch.timeout(Some(limit), runner.execute(execution)).await;
+        // A tool that starts afresh would ask once more.
         if let Ok(AttemptOutcome::NeedsInput(requests)) = &observed
-            && requests.iter().all(PendingRequest::is_permission)
+            && (tool_runner.goes_on() || requests.iter().all(PendingRequest::is_permission))
         {
             return Err(requests.clone());
         }
