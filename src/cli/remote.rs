@@ -20,7 +20,7 @@ use ensemble_core::conversation::{
     CompletionReason, ConversationState, Event, OpenExecution, PermissionDecision, Record,
 };
 use ensemble_core::operator::{self, Operator, PermissionAnswer, PermissionRequest, QuestionRequest};
-use ensemble_core::request::PendingRequest;
+use ensemble_core::request::{AnswerSource, Answerer, PendingRequest};
 use ensemble_core::store::RunId;
 use ensemble_language::data::WantedPermission;
 use ensemble_language::source::Source;
@@ -253,7 +253,7 @@ impl Followed {
     }
 
     /// The answer that was given with the command, or that somebody gives here.
-    async fn text(&self, request: PendingRequest) -> Option<Value> {
+    async fn text(&self, request: PendingRequest) -> Option<(Value, Answerer)> {
         if let Some(answer) = self.answers.take_answer(&request.address, request.execution) {
             return Some(answer);
         }
@@ -265,23 +265,27 @@ impl Followed {
             refused: None,
         };
         match self.operator.ask(asked).await {
-            operator::Answer::Text { text, .. } => Some(Value::String(text)),
+            operator::Answer::Text { text, by } => Some((Value::String(text), by)),
             operator::Answer::TimedOut | operator::Answer::Nobody => None,
         }
     }
 
     /// Returns whether a tool may be called: what was said with the command, or what somebody decides here.
-    async fn decision(&self, request: PendingRequest, wanted: &WantedPermission) -> Option<PermissionDecision> {
+    async fn decision(
+        &self,
+        request: PendingRequest,
+        wanted: &WantedPermission,
+    ) -> Option<(PermissionDecision, Answerer)> {
         let address = request.address.to_string();
         let is_named = |names: &[String]| names.iter().any(|name| means(name, &wanted.tool));
         if is_named(&self.denied) || self.denied.contains(&address) {
-            return Some(PermissionDecision::Denied);
+            return Some((PermissionDecision::Denied, AnswerSource::Option.into()));
         }
         if is_named(&self.allowed) {
-            return Some(PermissionDecision::Always);
+            return Some((PermissionDecision::Always, AnswerSource::Option.into()));
         }
         if self.allowed.contains(&address) {
-            return Some(PermissionDecision::Once);
+            return Some((PermissionDecision::Once, AnswerSource::Option.into()));
         }
         let requested = PermissionRequest {
             run: self.id.clone(),
@@ -291,32 +295,37 @@ impl Followed {
             arguments: wanted.arguments.clone(),
         };
         match self.operator.permit(requested).await {
-            PermissionAnswer::Decided { decision, .. } => Some(decision),
+            PermissionAnswer::Decided { decision, by } => Some((decision, by)),
             PermissionAnswer::Cancelled | PermissionAnswer::Nobody => None,
         }
     }
 
-    /// Answers the first pending request. Returns `false` if nobody here can.
+    /// Answers the first request for which there is an answer here. Only the first request of each execution is asked. Returns
+    /// `false` if nobody here can answer any.
     async fn answer(&mut self) -> Result<bool, CliError> {
         let slots = self.state.open_turn().into_iter().flat_map(|turn| &turn.slots);
-        let open = slots.into_iter().find_map(|slot| match &slot.progress {
+        let open = slots.filter_map(|slot| match &slot.progress {
             OpenExecution::Waiting(requests) => Some((slot.start.clone(), requests.first()?.clone())),
             _ => None,
         });
-        let Some((start, request)) = open else {
+        let mut found = None;
+        for (start, request) in open.collect::<Vec<_>>() {
+            let digest = request.digest.clone();
+            // The request can be that of a nested run. The answer goes to the outermost run, which passes it on.
+            let given = match request.question.permission.clone() {
+                Some(wanted) => {
+                    let decided = self.decision(request, &wanted).await;
+                    decided.map(|(decision, by)| (Value::Null, Some(decision), by))
+                }
+                None => self.text(request).await.map(|(answer, by)| (answer, None, by)),
+            };
+            if let Some(given) = given {
+                found = Some((start, digest, given));
+                break;
+            }
+        }
+        let Some((start, digest, (answer, decision, by))) = found else {
             return Ok(false);
-        };
-        let digest = request.digest.clone();
-        // The request can be that of a nested run. The answer goes to the outermost run, which passes it on.
-        let (answer, decision) = match request.question.permission.clone() {
-            Some(wanted) => match self.decision(request, &wanted).await {
-                None => return Ok(false),
-                decision => (Value::Null, decision),
-            },
-            None => match self.text(request).await {
-                Some(answer) => (answer, None),
-                None => return Ok(false),
-            },
         };
         let answer = Answer {
             agent: start.agent.to_string(),
@@ -325,6 +334,7 @@ impl Followed {
             answer,
             decision,
             digest,
+            by: Some(by),
             at: Utc::now(),
         };
         self.remote.answer(self.id.as_str(), &answer).await?;

@@ -66,7 +66,12 @@ pub(super) fn showing_by(
         }
     };
     let operator: Arc<dyn Operator> = if lines.are_typed() {
-        Arc::new(TerminalOperator::new(streams, asks_on, lines.clone()))
+        Arc::new(TerminalOperator::new(
+            streams,
+            asks_on,
+            lines.clone(),
+            surroundings.user.clone(),
+        ))
     } else {
         Arc::new(Unattended)
     };

@@ -18,6 +18,9 @@ use ensemble_runs::{ClientServers, Host, Project, Runs};
 /// The variable that does what `--trust` does, for CI.
 const TRUST: &str = "ENSEMBLE_TRUST";
 
+/// The variables that contain the name of the user of the operating system.
+const USER_VARIABLES: [&str; 3] = ["USER", "LOGNAME", "USERNAME"];
+
 /// Makes this the folder of the process, as if the program had been started there.
 pub(super) fn enter(folder: &Path) -> Result<(), CliError> {
     std::env::set_current_dir(folder)
@@ -31,6 +34,8 @@ pub(super) struct Surroundings {
     pub(super) project: Project,
     /// The standard streams.
     pub(super) streams: Streams,
+    /// The name of the user of the operating system, if known.
+    pub(super) user: Option<String>,
     /// Where spans of runs go, if a command has turned that on.
     pub(super) telemetry: Telemetry,
 }
@@ -52,6 +57,7 @@ impl Surroundings {
         Self {
             project: project.trusting(trust),
             streams,
+            user: USER_VARIABLES.iter().find_map(|name| std::env::var(name).ok()),
             telemetry: Telemetry::default(),
         }
     }

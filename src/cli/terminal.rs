@@ -10,7 +10,7 @@ use super::lines::{Lines, Prompt};
 use super::streams::Streams;
 use ensemble_core::conversation::PermissionDecision;
 use ensemble_core::operator::{Answer, Operator, PermissionAnswer, PermissionRequest, QuestionRequest, visible};
-use ensemble_core::request::AnswerSource;
+use ensemble_core::request::{AnswerSource, Answerer};
 use ensemble_core::runner::BoxFuture;
 use ensemble_history::asked_text;
 use ensemble_reports::report::ConsoleWriter;
@@ -62,19 +62,27 @@ pub(super) struct TerminalOperator {
     /// The writer of agents' replies, which is paused during a question.
     console: Option<ConsoleWriter>,
     lines: Lines,
+    /// The user of the operating system, if known.
+    user: Option<String>,
     /// Ensures that questions are asked one at a time.
     turn: Mutex<()>,
 }
 
 impl TerminalOperator {
     /// Asks on standard error and reads standard input; other output is paused during a question.
-    pub(super) fn new(streams: Streams, console: Option<ConsoleWriter>, lines: Lines) -> Self {
+    pub(super) fn new(streams: Streams, console: Option<ConsoleWriter>, lines: Lines, user: Option<String>) -> Self {
         Self {
             streams,
             console,
             lines,
+            user,
             turn: Mutex::new(()),
         }
+    }
+
+    /// Returns the user at the terminal.
+    fn answerer(&self) -> Answerer {
+        Answerer::with_user(AnswerSource::Terminal, self.user.as_deref().unwrap_or_default())
     }
 
     /// Begins a line of its own, which nothing that was shown before can change.
@@ -113,7 +121,7 @@ impl TerminalOperator {
         );
         let line = async {
             match self.lines.next(ANSWER).await {
-                Some(text) => Answer::text(text, AnswerSource::Terminal),
+                Some(text) => Answer::text(text, self.answerer()),
                 None => Answer::Nobody,
             }
         };
@@ -161,12 +169,12 @@ impl TerminalOperator {
                 return PermissionAnswer::Nobody;
             };
             match typed(&line, view) {
-                Some(Typed::Decision(decision)) => return PermissionAnswer::decided(decision, AnswerSource::Terminal),
+                Some(Typed::Decision(decision)) => return PermissionAnswer::decided(decision, self.answerer()),
                 Some(Typed::ShowAll) => view = View::Whole,
                 None => unclear += 1,
             }
         }
-        PermissionAnswer::decided(PermissionDecision::Denied, AnswerSource::Terminal)
+        PermissionAnswer::decided(PermissionDecision::Denied, self.answerer())
     }
 }
 

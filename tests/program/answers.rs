@@ -72,6 +72,20 @@ fn answers_of_a_run_are_checked_before_it_starts_and_an_unused_one_is_a_warning(
     for answer in ["ok=yes", "left.ok=maybe", "middle.ok=yes"] {
         workspace.run(["run", "outer.yaml", "--answer", answer]).expect_code(2);
     }
+    let option = workspace.run(["run", "outer.yaml", "--answer", "left.ok=maybe"]);
+    for file in [
+        "left.ok: maybe\n",
+        "left.ok: [maybe]\n",
+        "left.ok: [null, maybe]\n",
+        "ok: maybe\n",
+        "left.ok: 7\n",
+    ] {
+        workspace.write("answers.yaml", file);
+        let refused = workspace
+            .run(["run", "outer.yaml", "--answers", "answers.yaml"])
+            .expect_code(2);
+        assert_eq!(refused.stderr.replace("`7`", "`maybe`"), option.stderr, "{file}");
+    }
     assert!(workspace.runs().is_empty());
     let both = [
         "run",
@@ -86,4 +100,77 @@ fn answers_of_a_run_are_checked_before_it_starts_and_an_unused_one_is_a_warning(
         .expect_code(0);
     let warning = "warning: no question of `left.ok` took the answer `no`";
     assert!(run.stderr.contains(warning), "{}", run.stderr);
+}
+
+#[test]
+fn an_answers_file_is_checked_before_a_resume_uses_it() {
+    let workspace = workspace();
+    workspace.run(["run", "outer.yaml"]).expect_code(3);
+    workspace.write("answers.yaml", "left.ok: 'yes'\nright.ok: maybe\n");
+    let refused = workspace
+        .run(["resume", "--last", "--answers", "answers.yaml"])
+        .expect_code(2);
+    let told = "`maybe` is none of the choices of `right.ok`: yes, no";
+    assert!(refused.stderr.contains(told), "{}", refused.stderr);
+    let events = workspace.journal();
+    let asks = events.last().expect("records")["event"] == "run_ended";
+    assert!(asks, "the run was not touched: {events:?}");
+    // An option has precedence, so the file's answer is not used.
+    let options = [
+        "resume",
+        "--last",
+        "--answers",
+        "answers.yaml",
+        "--answer",
+        "right.ok=no",
+    ];
+    workspace.run(options).expect_code(0);
+}
+
+#[test]
+fn a_default_that_nobody_chose_is_the_default_in_the_record_and_in_reports() {
+    let workspace = Workspace::new();
+    let asks = "name: asks\nagents: [{name: ok, input: {prompt: Well?, choices: [a, b], default: b}}]\n";
+    workspace.write("asks.yaml", asks);
+    workspace.run(["run", "asks.yaml"]).expect_code(0);
+    let journal = workspace.journal();
+    let finished = journal.iter().find(|record| record["event"] == "execution_finished");
+    let answer = &finished.expect("it has finished")["data"]["answer"];
+    assert_eq!((&answer["source"], &answer["answer"]), (&"default".into(), &"b".into()));
+    let shown = workspace.run(["runs", "show", "--last"]).expect_code(0).stdout;
+    assert!(shown.contains("answered by the default"), "{shown}");
+}
+
+#[test]
+fn a_question_inside_an_ensemble_that_a_model_calls_waits_like_any_other() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "outer.yaml",
+        "name: outer\nagents: [{name: bot, model_profile: p, prompt: x, tools: [look]}]\n\
+         tools: {look: {ensemble: inner.yaml, description: Looks}}\nmodel_profiles:\n  \
+         p: {provider: simulated, replies: [{tool_calls: [{name: look, arguments: {input: y}}]}, seen]}\n",
+    );
+    workspace.write("inner.yaml", INNER);
+    let waiting = workspace.run(["run", "outer.yaml"]).expect_code(3);
+    assert!(
+        waiting.stderr.contains("--answer 'bot/look#1.ok=…'") || waiting.stderr.contains("bot/look#1.ok"),
+        "{}",
+        waiting.stderr
+    );
+    assert!(waiting.stderr.contains("Shall it be?"), "{}", waiting.stderr);
+    let wrong = workspace
+        .run(["resume", "--last", "--answer", "bot/look#1.ok=maybe"])
+        .expect_code(2);
+    let told = "`maybe` is none of the choices of `bot/look#1.ok`: yes, no";
+    assert!(wrong.stderr.contains(told), "{}", wrong.stderr);
+    workspace
+        .run(["resume", "--last", "--answer", "bot/look#1.ok=yes"])
+        .expect_code(0);
+    let journal = workspace.journal();
+    let calls = journal.iter().filter(|record| record["event"] == "tool_call_ended");
+    let results: Vec<String> = calls
+        .map(|record| record["data"]["call"]["result"].to_string())
+        .collect();
+    assert_eq!(results.len(), 1, "the call was made once");
+    assert!(results[0].contains("yes"), "{results:?}");
 }

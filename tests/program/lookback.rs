@@ -437,6 +437,21 @@ fn prune_deletes_what_it_is_told_and_spares_what_can_be_resumed() {
         failed.stderr
     );
     assert_eq!(left(&workspace), [&*ids[0], &*ids[1], &*ids[3]]);
+    let waiting = workspace
+        .run(["runs", "prune", "--outcome", "waiting", "--resumable", "--dry-run"])
+        .expect_code(0);
+    assert_eq!(waiting.stdout, format!("{}  waiting\n", ids[1]));
+    let interrupted = workspace
+        .run([
+            "runs",
+            "prune",
+            "--outcome",
+            "interrupted,running",
+            "--resumable",
+            "--dry-run",
+        ])
+        .expect_code(0);
+    assert_eq!(interrupted.stdout, "");
     let pruned = workspace
         .run(["runs", "prune", "--keep", "0", "--older-than", "0s"])
         .expect_code(0);
@@ -453,7 +468,7 @@ fn prune_deletes_what_it_is_told_and_spares_what_can_be_resumed() {
     assert_eq!(left(&workspace), [""; 0]);
     let refused = workspace.run(["runs", "prune", "--outcome", "nice"]).expect_code(2);
     assert!(
-        refused.stderr.contains("waiting_for_input"),
+        refused.stderr.contains("waiting, interrupted, ") && !refused.stderr.contains("waiting_for_input"),
         "it lists what there is: {}",
         refused.stderr
     );

@@ -1,10 +1,10 @@
-//! One run, one state, one number: ten recorded runs through every front end.
+//! One run, one state, one number: recorded runs through every front end.
 
 use serde_json::{Value, json};
 
-use crate::support::Workspace;
 use crate::support::mcp_client::Client;
 use crate::support::page::Page;
+use crate::support::{Workspace, acp_client};
 
 const ENSEMBLE: &str = "\
 name: one
@@ -70,6 +70,15 @@ fn finished(turn: u32, agent: &str, number: u32, requests: u64) -> Value {
 
 fn failure() -> Value {
     json!({"kind": "model", "error": "no"})
+}
+
+/// A request in a part or in a call of the first execution of `a` that was stopped.
+fn stopped_at(place: Value, requests: u64) -> Value {
+    let mut stopped = json!({"iteration": {"number": 1, "messages": []}, "usage": usage(requests)});
+    if let (Value::Object(stopped), Value::Object(place)) = (&mut stopped, place) {
+        stopped.extend(place);
+    }
+    attempt("request_stopped", (1, "a", 1), stopped)
 }
 
 fn closed(turn: u32) -> Value {
@@ -236,6 +245,20 @@ fn rows() -> Vec<Row> {
             (1, 1, 0, 2),
         ),
         row(
+            "stopped inside",
+            vec![
+                turn(1, &["a"]),
+                started(1, "a", 1),
+                replied(1, "a", 1, 1),
+                stopped_at(json!({"inside": ["call"]}), 2),
+                stopped_at(json!({"part": "k"}), 1),
+                cancelled(),
+                ended("cancelled"),
+            ],
+            "cancelled",
+            (0, 0, 0, 4),
+        ),
+        row(
             "nested",
             vec![
                 turn(1, &["inner"]),
@@ -289,7 +312,7 @@ fn write(workspace: &Workspace, rows: &[Row]) -> Vec<String> {
     let first = workspace.journal().remove(0);
     let mut ids = Vec::new();
     for (number, row) in rows.iter().enumerate() {
-        let id = format!("run{number}-20260101-00000000{number}");
+        let id = format!("run{number}-20260101-000000{number:03}");
         let mut begin = first["data"].clone();
         begin["run_id"] = json!(id);
         let events = std::iter::once(event("run_started", begin)).chain(row.events.iter().cloned());
@@ -451,4 +474,105 @@ fn every_front_end_shows_the_same_state_and_the_same_numbers() {
             [&one["status"], &one["turns"], &one["executions"], none, none],
         );
     }
+}
+
+const ASKING: &str = "\
+name: asking
+agents:
+  - {name: left, ensemble: asked.yaml}
+  - {name: right, ensemble: asked.yaml}
+";
+
+const ASKED: &str = "name: asked\nagents: [{name: ok, input: {prompt: Shall it be?}}]\n";
+
+/// The addresses and texts of requests in a document.
+fn requests(list: &Value) -> Vec<(&str, &str)> {
+    let all = list.as_array().map_or(&[][..], Vec::as_slice);
+    assert!(all.iter().all(|one| one["digest"].is_string()), "{list}");
+    let words = all.iter().map(|one| (one["address"].as_str(), one["prompt"].as_str()));
+    words
+        .map(|(address, prompt)| (address.unwrap_or_default(), prompt.unwrap_or_default()))
+        .collect()
+}
+
+#[test]
+fn every_front_end_shows_the_same_requests() {
+    let workspace = Workspace::new();
+    workspace.write("asking.yaml", ASKING);
+    workspace.write("asked.yaml", ASKED);
+    workspace.run(["run", "asking.yaml"]).expect_code(3);
+    let id = workspace.runs()[0]
+        .file_name()
+        .expect("a name")
+        .to_string_lossy()
+        .into_owned();
+    let facts = vec![("left.ok", "Shall it be?"), ("right.ok", "Shall it be?")];
+    let shown = workspace
+        .run(["runs", "show", &id, "--output", "json"])
+        .expect_code(0)
+        .json();
+    assert_eq!(requests(&shown["questions"]), facts, "runs show");
+    let told = workspace.run(["runs", "show", &id]).expect_code(0).stdout;
+    let listed = workspace.run(["runs", "list"]).expect_code(0).stdout;
+    for (address, prompt) in &facts {
+        assert!(told.contains(address) && told.contains(prompt), "{told}");
+    }
+    assert!(listed.contains("waiting"), "{listed}");
+    let page = Page::start(&workspace);
+    let one = page.get(&format!("/api/run?id={id}"));
+    assert_eq!(requests(&one["questions"]), facts, "the page");
+    let listed = page.get("/api/runs");
+    assert_eq!(requests(&listed["runs"][0]["questions"]), facts, "the list of the page");
+    drop(page);
+    let mut client = Client::start(&workspace, &[], json!({}));
+    let one = client.document("run_status", json!({"run": id}));
+    assert_eq!(requests(&one["requests"]), facts, "run_status");
+    let mut client = acp_client::Client::start(&workspace, "asking.yaml", json!({}));
+    let session = client.session(&workspace);
+    client.prompt(&session, "go");
+    assert_eq!(client.told("agent_message_chunk"), facts[0].1, "ACP asks the first");
+}
+
+#[test]
+fn every_front_end_shows_the_same_output_and_counts_it_once() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "said.yaml",
+        "name: said\nresult: outputs.a.response\nagents: [{name: a, model_profile: p, prompt: x}]\nmodel_profiles:\n  p: {provider: simulated, replies: [fine words]}\n",
+    );
+    let text = "fine words";
+    let run = workspace
+        .run(["run", "said.yaml", "go", "--output", "json"])
+        .expect_code(0);
+    let id = run.json()["run_id"].as_str().expect("an id").to_owned();
+    assert_eq!(
+        (&run.json()["turn_count"], &run.json()["usage"]["requests"]),
+        (&json!(1), &json!(1))
+    );
+    for words in [
+        &["run", "said.yaml", "go", "--quiet"][..],
+        &["runs", "show", &id],
+        &["runs", "export", &id],
+    ] {
+        let told = workspace.run(words).expect_code(0).stdout;
+        assert!(told.contains(text), "{words:?}: {told}");
+    }
+    workspace.write("rows.jsonl", "{\"input\": \"go\"}\n");
+    let batch = ["batch", "said.yaml", "--data", "rows.jsonl", "--map", "input=input"];
+    workspace.run(batch).expect_code(0);
+    let rows = workspace.read(".ensemble/batches/said-rows/results.jsonl");
+    let row: Value = serde_json::from_str(rows.lines().next().expect("a row")).expect("JSON");
+    assert_eq!(
+        (&row["turns"], &row["usage"]["requests"]),
+        (&json!(1), &json!(1)),
+        "{row}"
+    );
+    assert!(row.to_string().contains(text), "{row}");
+    let mut client = Client::start(&workspace, &[], json!({}));
+    let one = client.document("run_status", json!({"run": id}));
+    assert_eq!(one["result"], json!(text), "run_status");
+    let mut client = acp_client::Client::start(&workspace, "said.yaml", json!({}));
+    let session = client.session(&workspace);
+    client.prompt(&session, "go");
+    assert_eq!(client.told("agent_message_chunk"), text, "ACP");
 }

@@ -42,11 +42,22 @@ fn value(message: impl serde::Serialize) -> Value {
     serde_json::to_value(message).unwrap_or_default()
 }
 
-/// Can the client show a form?
-pub(crate) fn shows_forms(params: Value) -> Result<bool, Refusal> {
+/// Reads the facts that a client gives of itself in `initialize`.
+pub(crate) fn client_of(params: Value) -> Result<ClientFacts, Refusal> {
     let request: acp::InitializeRequest = parsed(params)?;
     let elicitation = request.client_capabilities.elicitation;
-    Ok(elicitation.is_some_and(|elicitation| elicitation.form.is_some()))
+    Ok(ClientFacts {
+        name: request.client_info.map(|client| client.name),
+        shows_forms: elicitation.is_some_and(|elicitation| elicitation.form.is_some()),
+    })
+}
+
+/// The facts that a client gives of itself.
+pub(crate) struct ClientFacts {
+    /// The name of its program.
+    pub(crate) name: Option<String>,
+    /// Whether it shows forms.
+    pub(crate) shows_forms: bool,
 }
 
 /// Returns the capabilities of the server.

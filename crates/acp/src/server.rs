@@ -61,6 +61,7 @@ async fn serve_client(input: Box<dyn Read + Send>, output: Box<dyn Write + Send>
         services,
         is_initialized: Cell::new(false),
         shows_forms: Cell::new(false),
+        client: RefCell::default(),
         sessions: RefCell::default(),
     });
     tasks
@@ -79,6 +80,8 @@ struct Server {
     services: Services,
     is_initialized: Cell<bool>,
     shows_forms: Cell<bool>,
+    /// The name of the client, if the client gave one.
+    client: RefCell<Option<String>>,
     sessions: RefCell<HashMap<String, Rc<Session>>>,
 }
 
@@ -141,7 +144,9 @@ impl Server {
     async fn request(&self, method: &str, params: Value) -> Result<Value, Refusal> {
         match method {
             "initialize" => {
-                self.shows_forms.set(protocol::shows_forms(params)?);
+                let client = protocol::client_of(params)?;
+                self.shows_forms.set(client.shows_forms);
+                *self.client.borrow_mut() = client.name;
                 self.is_initialized.set(true);
                 Ok(protocol::initialized(self.services.version))
             }
@@ -225,6 +230,7 @@ impl Server {
         let number = (host.random() * f64::from(RunId::PER_TIME)) as u32;
         let id = RunId::at(host.now(), number);
         let session = Session::new(id.clone(), service, self.ensembles(&opened.cwd))?;
+        session.client.borrow_mut().clone_from(&self.client.borrow());
         session.servers.replace(Arc::new(opened.servers));
         let answer = json!({"sessionId": id.as_str(), "configOptions": session.choices()});
         self.sessions.borrow_mut().insert(id.to_string(), Rc::new(session));
@@ -240,6 +246,7 @@ impl Server {
         let recorded = service.recorded(&id).await.map_err(missing)?;
         let read = recorded.prepared.plan.ensemble().clone();
         let session = Session::recorded(id.clone(), service.clone(), read);
+        session.client.borrow_mut().clone_from(&self.client.borrow());
         session.servers.replace(Arc::new(opened.servers));
         for event in service.recorded_events(&id).await.map_err(Refusal::failed)? {
             let RunEventKind::Committed(record) = event.kind else {

@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ensemble_core::request::PendingRequest;
+use ensemble_core::request::{AnswerSource, Answerer, PendingRequest};
 use ensemble_core::store::RunId;
 use ensemble_language::ensemble::{AgentKind, Ensemble, McpServer, ToolKind};
 use ensemble_runs::service::RunService;
@@ -40,6 +40,8 @@ pub(crate) struct Session {
     pub(crate) next: Cell<u64>,
     /// The client's servers of tools.
     pub(crate) servers: RefCell<Arc<ClientServers>>,
+    /// The name of the client, if the client gave one.
+    pub(crate) client: RefCell<Option<String>>,
     /// The client was told which of them are not used.
     pub(crate) has_told_unused: Cell<bool>,
     pub(crate) turn: RefCell<Option<Turn>>,
@@ -90,9 +92,16 @@ impl Session {
             shown: RefCell::default(),
             next: Cell::new(0),
             servers: RefCell::default(),
+            client: RefCell::default(),
             has_told_unused: Cell::new(false),
             turn: RefCell::default(),
         }
+    }
+
+    /// Returns the client as the source of an answer.
+    pub(crate) fn answerer(&self) -> Answerer {
+        let client = self.client.borrow();
+        Answerer::with_user(AnswerSource::Acp, client.as_deref().unwrap_or_default())
     }
 
     /// The file of the ensemble.

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use ensemble_core::conversation::{CompletionReason, Event, RunEnded};
 use ensemble_core::operator::{OperatorRequest, PermissionRequest, QuestionRequest};
-use ensemble_core::request::{AnswerSource, PendingRequest, RequestAnswer};
+use ensemble_core::request::{PendingRequest, RequestAnswer};
 use ensemble_core::store::RunId;
 use ensemble_history::{RunState, RunSummary, asked_text};
 use ensemble_language::data::{Context, Failure, FailureKind};
@@ -239,7 +239,7 @@ async fn answer_shown(session: &Session, request: &PendingRequest, answer: Reque
     let shown = (&request.address, &request.digest);
     let answered = session
         .service
-        .answer(&session.id, shown, answer, AnswerSource::Acp, session.options());
+        .answer(&session.id, shown, answer, session.answerer(), session.options());
     answered.await.map_err(Refusal::failed)
 }
 

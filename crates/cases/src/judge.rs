@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use ensemble_core::conversation::{ConversationState, Event, Record};
+use ensemble_history::response_or_output;
 use ensemble_language::cases::{Expect, case_route, expect_route};
 use ensemble_language::condition::Condition;
 use ensemble_language::data::JsonMap;
@@ -257,10 +258,11 @@ impl Judge<'_> {
                     )),
                     Ok(output) => {
                         // A text stands for an output that is nothing but this text.
-                        let whole = output
-                            .get("response")
-                            .filter(|_| expected.is_string())
-                            .unwrap_or(output);
+                        let whole = if expected.is_string() {
+                            response_or_output(output)
+                        } else {
+                            output
+                        };
                         lacks(expected, whole, format!("output of {name}"))
                             .map(|(what, expected, actual)| Failure::differs(place, what, expected, actual))
                     }

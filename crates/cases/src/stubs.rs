@@ -9,7 +9,7 @@ use ensemble_language::cases::{Gives, Stub, Stubs};
 use ensemble_language::data::{Failure, FailureKind, JsonMap, Usage};
 use ensemble_language::ensemble::Agent;
 use ensemble_process::output;
-use ensemble_runs::{Reading, StandIns};
+use ensemble_runs::{Reading, StandIns, StubbedQuestion};
 
 use crate::recorded::Recorded;
 
@@ -121,6 +121,7 @@ impl StandIns for StubsOf {
             agent: path,
             stubs,
             reading: Reading::of(agent),
+            question: StubbedQuestion::for_agent(agent),
             stubbed: self.stubbed.clone(),
         }))
     }
@@ -148,6 +149,8 @@ struct StubRunner {
     agent: Arc<str>,
     stubs: Stubs,
     reading: Reading,
+    /// The question of an input agent.
+    question: Option<StubbedQuestion>,
     stubbed: Arc<Stubbed>,
 }
 
@@ -161,7 +164,7 @@ impl StubRunner {
             return used(stub, Err(Failure::new(FailureKind::Reported, error)));
         }
         let result = match &stub.gives {
-            Gives::Text(text) => self.reading.read(text, &execution.notes),
+            Gives::Text(text) => self.reading.read(text, &execution.ledger),
             Gives::Json(value) => output::from_value(value.clone()),
             Gives::Fail(failure) => Err(failure.clone()),
             Gives::Parts(parts) => {
@@ -177,6 +180,9 @@ impl StubRunner {
                 };
             }
         };
+        if let (Some(question), Ok(output)) = (&self.question, &result) {
+            question.record_answer(execution, output).await;
+        }
         used(stub, result)
     }
 }
@@ -194,6 +200,7 @@ fn used(stub: &Stub, result: Result<JsonMap, Failure>) -> AttemptOutcome {
         }),
         exchange: Vec::new(),
         parts: Vec::new(),
+        answer: None,
     })
 }
 

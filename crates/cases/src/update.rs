@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use ensemble_history::response_or_output;
 use ensemble_language::cases::{Case, Expect};
 use serde_json::{Map, Value, json};
 
@@ -121,8 +122,12 @@ impl Actual<'_> {
 
     fn output(&self, name: &str, written: &Value) -> Option<Value> {
         let output = self.judge.output(name).ok()?;
-        let whole = output.get("response").filter(|_| written.is_string());
-        projected(written, whole.unwrap_or(output))
+        let whole = if written.is_string() {
+            response_or_output(output)
+        } else {
+            output
+        };
+        projected(written, whole)
     }
 
     fn not_run(&self, written: &Value) -> Value {

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use ensemble_history::complete_text;
 use ensemble_language::cases::{Judge as Question, expect_route};
 use ensemble_language::ensemble::Ensemble;
 use ensemble_language::loader::load;
@@ -132,11 +133,7 @@ fn asked(question: &Question, conversation: &Conversation) -> Result<Arc<str>, S
         Some(agent) => judged.output(agent)?.clone(),
         None => Value::clone(&judged.actual_result()),
     };
-    let only = output.as_object().filter(|map| map.len() == 1);
-    let text = match only.and_then(|map| map.get("response")).and_then(Value::as_str) {
-        Some(text) => text.to_owned(),
-        None => format!("{output:#}"),
-    };
+    let text = complete_text(&output);
     let criterion = question.criterion.trim();
     Ok(format!("The criterion:\n\n{criterion}\n\nThe output:\n\n{text}").into())
 }

@@ -5,23 +5,25 @@
 //! Invariant: a runner receives all that it may know and decides nothing about the conversation; dropping the future of `Runner::execute`
 //! stops the execution.
 
+mod ledger;
 mod parts;
 mod records;
 mod requests;
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::conversation::{EnforcedSandbox, ExecutionFinished, Interruption, PartEnded};
+use crate::conversation::{ExecutionFinished, Interruption, PartEnded};
 use crate::request::{AnswerRecord, PendingRequest, RequestOrigin};
 use crate::stopwatch::Stopwatch;
 use crate::thread::{Iteration, Thread};
 use ensemble_language::data::{Context, Failure, FailureKind, JsonMap, Remaining, Request, Usage};
 use ensemble_language::past::Past;
 
+pub use ledger::{AttemptLedger, LedgerEntries, NestedLedger, StoppedWork};
 pub use parts::{Part, Parts};
 pub use records::{CallNumbers, ExecutionRecords, LogSender, ToLog};
 
@@ -89,8 +91,8 @@ pub struct Execution {
     pub remaining: Remaining,
     /// The error of the previous attempt, to be sent to the model.
     pub last_failure: Option<Failure>,
-    /// The place for data that must be kept when the runner is stopped.
-    pub notes: Notes,
+    /// The ledger, which is kept when the runner is stopped.
+    pub ledger: AttemptLedger,
     /// The stopwatch for the time-out of this attempt. It must be paused while a person is asked.
     pub stopwatch: Stopwatch,
     /// The part that is performed; `None`: the whole execution.
@@ -125,7 +127,7 @@ impl Execution {
             lost_attempts: 0,
             remaining: Remaining::default(),
             last_failure: None,
-            notes: Notes::default(),
+            ledger: AttemptLedger::default(),
             stopwatch: Stopwatch::default(),
             part: None,
             parts: None,
@@ -158,95 +160,11 @@ pub struct AttemptResult {
     pub usage: Option<Usage>,
     /// LLM: the iterations of this attempt that were not recorded while it ran.
     pub exchange: Vec<Iteration>,
+    /// Input agents: the answered question of a recorded execution. A runner that asks keeps it in the ledger.
+    pub answer: Option<Box<AnswerRecord>>,
     /// The parts of a recorded execution, which are written before its end. A runner that performs parts records each
     /// when it ends, and leaves this empty.
     pub parts: Vec<Arc<PartEnded>>,
-}
-
-/// Data of an execution that is kept even when the runner is stopped.
-#[derive(Debug, Clone, Default)]
-pub struct Notes(Arc<Mutex<CollectedNotes>>);
-
-/// The notes of an execution.
-#[derive(Debug, Default, PartialEq)]
-pub struct CollectedNotes {
-    /// The end of stderr.
-    pub stderr: String,
-    /// Warnings for the user.
-    pub warnings: Vec<String>,
-    /// What was enforced for processes with a sandbox, each sandbox once.
-    pub sandboxes: Vec<EnforcedSandbox>,
-    /// LLM: the request under way when the runner was stopped: the messages that were new to the model, and what was used
-    /// since the last record.
-    pub stopped: Option<(Iteration, Usage)>,
-    /// LLM: the usage until the runner was stopped, for the case that there is no [`AttemptResult`].
-    pub usage: Option<Usage>,
-    /// Input agents: the answered question.
-    pub answer: Option<AnswerRecord>,
-}
-
-impl Notes {
-    /// Replaces the kept end of stderr.
-    pub fn set_stderr(&self, text: String) {
-        self.lock().stderr = text;
-    }
-
-    /// Adds text to the kept end of stderr. The limit is the same as for one script.
-    pub fn add_stderr(&self, text: &str) {
-        if text.is_empty() {
-            return;
-        }
-        let kept = &mut self.lock().stderr;
-        if !kept.is_empty() && !kept.ends_with('\n') {
-            kept.push('\n');
-        }
-        kept.push_str(text);
-        let surplus = kept.ceil_char_boundary(kept.len().saturating_sub(STDERR_KEPT));
-        kept.drain(..surplus);
-    }
-
-    /// Adds a warning for the user.
-    pub fn warn(&self, warning: impl Into<String>) {
-        self.lock().warnings.push(warning.into());
-    }
-
-    /// Adds what was enforced for a process, each sandbox once.
-    pub fn add_sandbox(&self, sandbox: EnforcedSandbox) {
-        let known = &mut self.lock().sandboxes;
-        if !known.contains(&sandbox) {
-            known.push(sandbox);
-        }
-    }
-
-    /// Keeps the answer to the question of the agent.
-    pub fn set_answer(&self, answer: AnswerRecord) {
-        self.lock().answer = Some(answer);
-    }
-
-    /// Adds usage.
-    pub fn add_usage(&self, usage: Usage) {
-        let mut left = self.lock();
-        left.usage = Some(left.usage.unwrap_or_default() + usage);
-    }
-
-    /// Keeps the request that is stopped.
-    pub fn keep_stopped(&self, iteration: Iteration, used: Usage) {
-        self.lock().stopped = Some((iteration, used));
-    }
-
-    /// Takes the usage.
-    pub fn take_usage(&self) -> Option<Usage> {
-        self.lock().usage.take()
-    }
-
-    /// Takes all data.
-    pub fn take_all(&self) -> CollectedNotes {
-        std::mem::take(&mut self.lock())
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, CollectedNotes> {
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
 }
 
 impl AttemptResult {
@@ -256,6 +174,7 @@ impl AttemptResult {
             result,
             usage: None,
             exchange: Vec::new(),
+            answer: None,
             parts: Vec::new(),
         }
     }
@@ -266,6 +185,7 @@ impl AttemptResult {
         Self {
             usage: finished.usage,
             exchange: finished.exchange,
+            answer: finished.answer,
             ..Self::from_result(finished.end.into_result())
         }
     }

@@ -19,23 +19,26 @@ use crate::totals::AgentTotals;
 /// The part, and the ids of the calls that contain the agent.
 type InsideKey = (Option<Arc<str>>, Vec<Arc<str>>);
 
-/// An execution of the open turn.
+/// The account of an execution of the open turn: requests without an answer, attempts, and usage.
 #[derive(Debug, Clone)]
-pub(crate) struct OpenExecution {
+pub struct ExecutionAccount {
     /// The agent.
-    pub(crate) agent: Arc<str>,
+    pub agent: Arc<str>,
     /// The requests without an answer.
-    pub(crate) requests: Vec<PendingRequest>,
+    pub requests: Vec<PendingRequest>,
     /// The totals of what ended. `executions` is 1 if the execution has ended.
     ended: AgentTotals,
     /// The usage recorded inside the attempt that has not ended.
     inside: BTreeMap<InsideKey, Usage>,
+    /// The usage in the records of parts, which `ended` contains.
+    of_parts: Usage,
     /// When the attempt that has not ended started.
     attempt_started: Option<DateTime<Utc>>,
 }
 
-impl OpenExecution {
-    pub(crate) fn new(agent: Arc<str>, turn: u32) -> Self {
+impl ExecutionAccount {
+    /// Opens the account of an execution that starts in this turn.
+    pub fn new(agent: Arc<str>, turn: u32) -> Self {
         Self {
             agent,
             requests: Vec::new(),
@@ -44,25 +47,31 @@ impl OpenExecution {
                 ..AgentTotals::default()
             },
             inside: BTreeMap::new(),
+            of_parts: Usage::default(),
             attempt_started: None,
         }
     }
 
     /// Returns whether the execution has ended.
-    pub(crate) fn is_finished(&self) -> bool {
+    pub fn is_finished(&self) -> bool {
         self.ended.executions > 0
     }
 
     /// Returns the totals until now, with the usage of the attempt that has not ended.
-    pub(crate) fn totals(&self) -> AgentTotals {
+    pub fn totals(&self) -> AgentTotals {
         AgentTotals {
             usage: self.ended.usage + self.inside_usage(),
             ..self.ended
         }
     }
 
+    /// Returns the usage until now that is not in the records of parts.
+    pub fn usage_without_parts(&self) -> Usage {
+        self.totals().usage.since(self.of_parts)
+    }
+
     /// Applies an event of this execution.
-    pub(crate) fn apply(&mut self, event: &Event, at: DateTime<Utc>) {
+    pub fn apply(&mut self, event: &Event, at: DateTime<Utc>) {
         match event {
             Event::ExecutionStarted(_) => self.start_attempt(at),
             Event::ReplyReceived(event) => self.spend_inside(&event.within, event.usage),
@@ -77,14 +86,14 @@ impl OpenExecution {
     }
 
     /// Ends the attempt that was under way: the run was stopped.
-    pub(crate) fn stop_attempt(&mut self, at: DateTime<Utc>) {
+    pub fn stop_attempt(&mut self, at: DateTime<Utc>) {
         if let Some(started) = self.attempt_started.take() {
             self.ended.seconds += (at - started).as_seconds_f64();
         }
     }
 
     /// Resumes the execution in another process. `repeats`: the execution has ended and starts again.
-    pub(crate) fn resume(&mut self, repeats: bool) {
+    pub fn resume(&mut self, repeats: bool) {
         self.attempt_started = None;
         self.requests.clear();
         if repeats && self.is_finished() {
@@ -115,6 +124,7 @@ impl OpenExecution {
 
     fn end_part(&mut self, event: &PartEnded) {
         self.inside.retain(|(part, _), _| part.as_ref() != Some(&event.key));
+        self.of_parts = self.of_parts + event.usage.unwrap_or_default();
         self.spend(event.usage);
         if event.is_final() {
             self.ended.parts.ended += 1;

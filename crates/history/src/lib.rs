@@ -31,7 +31,8 @@ pub mod story;
 mod summary;
 mod totals;
 
-pub use output::{OutputView, output_text};
+pub use ledger::ExecutionAccount;
+pub use output::{OutputView, complete_text, output_text, response_or_output};
 pub use question::{asked_text, question_text};
 pub use run_history::RunHistory;
 pub use state::{Driver, RunState};

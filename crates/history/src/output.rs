@@ -14,7 +14,7 @@ impl<'a> OutputView<'a> {
     /// Separates the response of an output from its other keys.
     pub fn new(output: &'a Value) -> Self {
         let object = output.as_object();
-        let response = object.and_then(|object| object.get("response"));
+        let response = response(output);
         let has_more = object.is_some_and(|object| object.len() > 1);
         let repeats_keys = has_more && response.and_then(Value::as_str).is_some_and(is_object);
         Self {
@@ -38,7 +38,26 @@ pub fn output_text(output: &Value) -> String {
     let only = only
         .and_then(|object| object.values().next())
         .filter(|value| value.is_string());
-    match output.get("response").or(only).unwrap_or(output) {
+    value_text(response(output).or(only).unwrap_or(output))
+}
+
+/// Returns the output as one text without leaving a key out: its response if there is no other key; otherwise indented JSON.
+pub fn complete_text(output: &Value) -> String {
+    let has_others = OutputView::new(output).others().next().is_some();
+    value_text(response(output).filter(|_| !has_others).unwrap_or(output))
+}
+
+/// Returns the value for which a text in a test stands: the response; otherwise the output.
+pub fn response_or_output(output: &Value) -> &Value {
+    response(output).unwrap_or(output)
+}
+
+fn response(output: &Value) -> Option<&Value> {
+    output.get("response")
+}
+
+fn value_text(value: &Value) -> String {
+    match value {
         Value::String(text) => text.clone(),
         other => format!("{other:#}"),
     }
@@ -67,6 +86,23 @@ mod tests {
         ];
         for (output, text) in table {
             assert_eq!(output_text(&output), text, "{output}");
+        }
+    }
+
+    #[test]
+    fn a_complete_text_leaves_no_key_out() {
+        let table = [
+            (
+                json!({"response": "hello", "a": 1}),
+                "{\n  \"response\": \"hello\",\n  \"a\": 1\n}",
+            ),
+            (json!({"response": "hello"}), "hello"),
+            (json!({"response": 3}), "3"),
+            (json!({"answer": "yes"}), "{\n  \"answer\": \"yes\"\n}"),
+            (json!("text"), "text"),
+        ];
+        for (output, text) in table {
+            assert_eq!(complete_text(&output), text, "{output}");
         }
     }
 

@@ -10,8 +10,9 @@ use chrono::{DateTime, Utc};
 use ensemble_core::conversation::{CompletionReason, Event, Record, RunEnded, RunResumed, RunStarted, TurnStarted};
 use ensemble_core::request::PendingRequest;
 use ensemble_core::store::RunId;
+use ensemble_language::data::Usage;
 
-use crate::ledger::OpenExecution;
+use crate::ledger::ExecutionAccount;
 use crate::state::{Driver, RunState};
 use crate::summary::RunSummary;
 use crate::totals::{AgentTotals, Totals};
@@ -26,7 +27,7 @@ pub struct RunHistory {
     /// The totals of closed turns.
     closed: Totals,
     /// The executions of the open turn.
-    open: Vec<OpenExecution>,
+    open: Vec<ExecutionAccount>,
     /// The number of the latest turn that started.
     latest_turn: u32,
     is_turn_open: bool,
@@ -112,6 +113,12 @@ impl RunHistory {
         totals
     }
 
+    /// Returns the usage of the run until now.
+    pub fn usage(&self) -> Usage {
+        let open = self.open.iter().map(|one| one.totals().usage);
+        open.fold(self.closed.all.usage, |sum, one| sum + one)
+    }
+
     /// Returns the totals of the agent until now.
     pub fn agent_totals(&self, agent: &str) -> AgentTotals {
         let closed = self.closed.agents.get(agent).copied().unwrap_or_default();
@@ -122,7 +129,7 @@ impl RunHistory {
     /// Returns the totals of the agent's execution in the open turn; `None` if the agent has no such execution.
     pub fn open_totals(&self, agent: &str) -> Option<AgentTotals> {
         let open = self.open.iter().find(|one| *one.agent == *agent);
-        open.map(OpenExecution::totals)
+        open.map(ExecutionAccount::totals)
     }
 
     /// Returns the questions and permission requests without an answer, in the order of the executions.
@@ -174,7 +181,7 @@ impl RunHistory {
                 *self.starts.entry((start.agent.clone(), *position)).or_default() += 1;
             }
             self.idle.remove(&start.agent);
-            self.open.push(OpenExecution::new(start.agent.clone(), event.turn));
+            self.open.push(ExecutionAccount::new(start.agent.clone(), event.turn));
         }
         for waiting in &event.waiting {
             self.idle.insert(waiting.agent.clone(), waiting.reason.to_string());
@@ -193,7 +200,7 @@ impl RunHistory {
     /// A message abandons the open turn, which counts if an execution in it had finished.
     fn abandon_turn(&mut self) {
         self.ended = None;
-        let has_finished = self.open.iter().any(OpenExecution::is_finished);
+        let has_finished = self.open.iter().any(ExecutionAccount::is_finished);
         self.close_turn(self.is_turn_open && has_finished);
     }
 
@@ -213,10 +220,10 @@ impl RunHistory {
 
     /// Returns the open execution of the agent. A fold that starts inside a turn meets executions that it has not seen
     /// start.
-    fn execution_mut(&mut self, agent: &str) -> &mut OpenExecution {
+    fn execution_mut(&mut self, agent: &str) -> &mut ExecutionAccount {
         let known = self.open.iter().position(|one| *one.agent == *agent);
         let at = known.unwrap_or_else(|| {
-            self.open.push(OpenExecution::new(agent.into(), self.latest_turn));
+            self.open.push(ExecutionAccount::new(agent.into(), self.latest_turn));
             self.open.len() - 1
         });
         &mut self.open[at]

@@ -352,6 +352,12 @@ impl Usage {
         }
     }
 
+    /// Returns whether nothing was used: no requests, no tokens and no cost.
+    pub fn is_empty(&self) -> bool {
+        let counts = [self.requests, self.input_tokens, self.output_tokens];
+        counts.iter().all(|count| *count == 0) && self.cost.unwrap_or_default() == Cost(0)
+    }
+
     /// Marks all requests as made by a tool.
     #[must_use]
     pub fn by_a_tool(self) -> Self {

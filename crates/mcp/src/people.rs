@@ -4,8 +4,9 @@
 
 use ensemble_core::conversation::PermissionDecision;
 use ensemble_core::operator::{OperatorRequest, visible};
-use ensemble_core::request::{AnswerSource, RequestAnswer};
+use ensemble_core::request::{AnswerSource, Answerer, RequestAnswer};
 use ensemble_core::store::RunId;
+use ensemble_history::asked_text;
 use ensemble_runs::service::RunService;
 use ensemble_runs::{RunError, RunOptions};
 use rmcp::RoleServer;
@@ -50,6 +51,13 @@ impl Way {
     }
 }
 
+/// Returns the client of a request as the source of an answer, with its name if the client gave one.
+pub(crate) fn answerer_of(context: &RequestContext<RoleServer>) -> Answerer {
+    let client = context.peer.peer_info();
+    let name = client.as_ref().map_or("", |client| client.client_info.name.as_str());
+    Answerer::with_user(AnswerSource::Mcp, name)
+}
+
 /// A request as a form that a client shows to a person.
 pub(crate) struct RequestForm(pub(crate) OperatorRequest);
 
@@ -74,14 +82,9 @@ impl RequestForm {
                 if let Some(default) = &asked.default {
                     schema["default"] = json!(default);
                 }
-                let refused = asked.refused.as_ref().map(|why| format!("{}\n", spelt(why)));
-                let prompt = spelt(request.question.prompt.trim());
+                let text = spelt(asked_text(asked).trim());
                 (
-                    format!(
-                        "{}{} asks: {prompt}",
-                        refused.unwrap_or_default(),
-                        spelt(&request.address.to_string())
-                    ),
+                    format!("{} asks: {text}", spelt(&request.address.to_string())),
                     "answer",
                     schema,
                 )
@@ -114,7 +117,13 @@ impl RequestForm {
     ///
     /// # Errors
     /// The run does not take it.
-    pub(crate) async fn take(&self, service: &RunService, run: &RunId, said: &ElicitResult) -> Result<bool, RunError> {
+    pub(crate) async fn take(
+        &self,
+        service: &RunService,
+        run: &RunId,
+        said: &ElicitResult,
+        by: Answerer,
+    ) -> Result<bool, RunError> {
         if said.action != ElicitationAction::Accept {
             return Ok(false);
         }
@@ -138,9 +147,7 @@ impl RequestForm {
         };
         let request = self.0.request();
         let shown = (&request.address, &request.digest);
-        service
-            .answer(run, shown, answer, AnswerSource::Mcp, RunOptions::default())
-            .await?;
+        service.answer(run, shown, answer, by, RunOptions::default()).await?;
         Ok(true)
     }
 }

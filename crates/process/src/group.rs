@@ -21,7 +21,7 @@ use super::members::{GroupMembers, has_ended};
 use super::strays::{self, Mark};
 use super::watchdog::Watchdog;
 use crate::room;
-use ensemble_core::runner::Notes;
+use ensemble_core::runner::AttemptLedger;
 
 /// The number of retries, and the pause between them, if another process has the program file open for writing.
 const BUSY: (u32, Duration) = (50, Duration::from_millis(5));
@@ -86,14 +86,14 @@ pub(super) struct Group {
 
 impl Group {
     /// The group that the child leads. The watchdog watches it from now on.
-    pub(super) fn of(started: Started, watchdog: Option<Arc<Watchdog>>, notes: &Notes, agent: String) -> Self {
+    pub(super) fn of(started: Started, watchdog: Option<Arc<Watchdog>>, ledger: &AttemptLedger, agent: String) -> Self {
         let Started { child, mark } = started;
         let id = child.id().and_then(|id| i32::try_from(id).ok());
         let leader = id.and_then(Pid::from_raw);
         if let (Some(leader), Some(watchdog)) = (leader, &watchdog)
             && let Some(warning) = watchdog.watch(leader)
         {
-            notes.warn(warning);
+            ledger.warn(warning);
         }
         Self {
             members: GroupMembers {

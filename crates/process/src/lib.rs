@@ -64,7 +64,7 @@ pub use self::tail::KEPT as STDERR_KEPT;
 use self::tail::Tail;
 pub use self::watchdog::{Watchdog, run_watchdog};
 use crate::room::Place;
-use ensemble_core::runner::{AttemptOutcome, AttemptResult, Execution, Notes};
+use ensemble_core::runner::{AttemptLedger, AttemptOutcome, AttemptResult, Execution};
 use ensemble_core::trace;
 use ensemble_language::data::{Failure, FailureKind, JsonMap};
 
@@ -105,6 +105,7 @@ pub struct Bounds {
 pub async fn run(invocation: &Invocation, folder: &Path, bounds: &Bounds, execution: &Execution) -> AttemptOutcome {
     let observed = AttemptOutcome::Finished(AttemptResult {
         parts: Vec::new(),
+        answer: None,
         result: perform(invocation, folder, bounds, execution).await,
         usage: None,
         exchange: Vec::new(),
@@ -164,7 +165,7 @@ async fn start(invocation: &Invocation, folder: &Path, bounds: &Bounds, executio
         }
     };
     if let Some(sandbox) = &bounds.sandbox {
-        execution.notes.add_sandbox(confine::enforced(&sandbox.rules));
+        execution.ledger.add_sandbox(confine::enforced(&sandbox.rules));
     }
     running.group.keep(confined.temporary);
     Ok(running)
@@ -182,7 +183,7 @@ async fn start_beside(
     }
     let starting = Starting::default();
     let (slot, of_thread) = (starting.0.clone(), bounds.clone());
-    let (notes, agent) = (execution.notes.clone(), agent_of(execution));
+    let (ledger, agent) = (execution.ledger.clone(), agent_of(execution));
     let busy = tokio::task::spawn_blocking(move || {
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
         if slot.is_dropped {
@@ -191,7 +192,7 @@ async fn start_beside(
         match group::spawn_once(&mut command) {
             Err(error) if fault::is_busy(&error) || room::is_full(&error) => return Some((command, place)),
             spawned => {
-                let running = spawned.and_then(|child| Running::of(child, &of_thread, &notes, agent, place));
+                let running = spawned.and_then(|child| Running::of(child, &of_thread, &ledger, agent, place));
                 slot.started = Some(running);
             }
         }
@@ -258,15 +259,21 @@ fn command(invocation: &Invocation, folder: &Path, environment: &Environment, ex
 
 impl Running {
     fn new(started: Started, bounds: &Bounds, execution: &Execution, place: Place) -> io::Result<Self> {
-        Self::of(started, bounds, &execution.notes, agent_of(execution), place)
+        Self::of(started, bounds, &execution.ledger, agent_of(execution), place)
     }
 
-    fn of(mut started: Started, bounds: &Bounds, notes: &Notes, agent: String, place: Place) -> io::Result<Self> {
+    fn of(
+        mut started: Started,
+        bounds: &Bounds,
+        ledger: &AttemptLedger,
+        agent: String,
+        place: Place,
+    ) -> io::Result<Self> {
         let child = &mut started.child;
         room::give_back_open_files(child.id());
         match (child.stdin.take(), child.stdout.take(), child.stderr.take()) {
             (Some(stdin), Some(stdout), Some(stderr)) => Ok(Self {
-                group: Group::of(started, bounds.watchdog.clone(), notes, agent),
+                group: Group::of(started, bounds.watchdog.clone(), ledger, agent),
                 stdin: Some(stdin),
                 output: Some((stdout, stderr)),
                 _place: place,
@@ -284,7 +291,7 @@ impl Running {
             return Err(Unexplained::from(fault::without_pipes()));
         };
         let mut stdout_buffer = StdoutBuffer::new(output_cap);
-        let mut stderr_tail = Tail::new(&execution.notes);
+        let mut stderr_tail = Tail::new(&execution.ledger);
 
         let pipes = async {
             tokio::join!(payload::write(stdin, execution), stderr_tail.follow(stderr));
@@ -363,7 +370,7 @@ fn result_of(
 ) -> Result<JsonMap, Failure> {
     match status {
         _ if stdout_buffer.is_too_large() => Err(fault::too_large(stdout_buffer.cap)),
-        Ok(status) if status.success() => output::from_bytes(&stdout_buffer.bytes, &execution.notes),
+        Ok(status) if status.success() => output::from_bytes(&stdout_buffer.bytes, &execution.ledger),
         Ok(status) => Err(fault::ended(status, &stdout_buffer.bytes, stderr)),
         Err(error) => Err(Failure::new(
             FailureKind::Exit,

@@ -5,33 +5,33 @@
 
 use serde_json::Value;
 
-use ensemble_core::runner::Notes;
+use ensemble_core::runner::AttemptLedger;
 use ensemble_language::data::{Failure, FailureKind, JsonMap, output_from_value, without_last_newline};
 
 /// The maximum number of lines at which a JSON object is looked for in a text.
 const MOST_CANDIDATES: usize = 20;
 
 /// Converts the bytes that a child process wrote; invalid UTF-8 is replaced, with a warning.
-pub fn from_bytes(bytes: &[u8], notes: &Notes) -> Result<JsonMap, Failure> {
+pub fn from_bytes(bytes: &[u8], ledger: &AttemptLedger) -> Result<JsonMap, Failure> {
     let text = String::from_utf8_lossy(bytes);
     if matches!(text, std::borrow::Cow::Owned(_)) {
-        notes.warn("the output is not valid UTF-8; the invalid bytes were replaced by U+FFFD");
+        ledger.warn("the output is not valid UTF-8; the invalid bytes were replaced by U+FFFD");
     }
-    from_text(&text, notes)
+    from_text(&text, ledger)
 }
 
 /// Converts a text: one JSON value, otherwise the text itself.
 ///
 /// Text that contains a JSON object on lines of its own, or begins like one but is not valid, stays text. A warning says
 /// why, because a condition on a key of the object would be false without an explanation.
-pub fn from_text(text: &str, notes: &Notes) -> Result<JsonMap, Failure> {
+pub fn from_text(text: &str, ledger: &AttemptLedger) -> Result<JsonMap, Failure> {
     match serde_json::from_str(text) {
         Ok(value) => from_value(value),
         Err(error) => {
             if let Some(note) = beside_an_object(text) {
-                notes.warn(note);
+                ledger.warn(note);
             } else if begins_an_object(text) {
-                notes.warn(format!(
+                ledger.warn(format!(
                     "the output begins like a JSON object but was kept as text: {error}"
                 ));
             }
@@ -105,9 +105,9 @@ mod tests {
     use super::*;
 
     fn read(bytes: &[u8]) -> (Result<JsonMap, Failure>, Vec<String>) {
-        let notes = Notes::default();
-        let output = from_bytes(bytes, &notes);
-        (output, notes.take_all().warnings)
+        let ledger = AttemptLedger::default();
+        let output = from_bytes(bytes, &ledger);
+        (output, ledger.take_entries().warnings)
     }
 
     fn quiet(text: &str) -> Value {

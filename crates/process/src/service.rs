@@ -17,7 +17,7 @@ use super::fault;
 use super::group::{self, Group};
 use super::{Environment, Invocation, RUN_ID, STDERR_KEPT, Watchdog};
 use crate::room;
-use ensemble_core::runner::Notes;
+use ensemble_core::runner::AttemptLedger;
 
 /// The time limit for a service to end after its stdin was closed.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
@@ -50,7 +50,7 @@ pub struct ServiceSettings<'a> {
     /// The watchdog that kills the process if this process is killed.
     pub watchdog: Option<Arc<Watchdog>>,
     /// Receives the warning if the watchdog does not work.
-    pub notes: &'a Notes,
+    pub ledger: &'a AttemptLedger,
 }
 
 /// Starts the program and returns its stdin and stdout.
@@ -85,9 +85,9 @@ pub async fn start(
     let child = &mut started.child;
     room::give_back_open_files(child.id());
     let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let mut group = Group::of(started, setting.watchdog, setting.notes, String::new());
+    let mut group = Group::of(started, setting.watchdog, setting.ledger, String::new());
     if let Some(sandbox) = setting.sandbox {
-        setting.notes.add_sandbox(confine::enforced(&sandbox.rules));
+        setting.ledger.add_sandbox(confine::enforced(&sandbox.rules));
     }
     group.keep(temporary);
     let (Some(stdin), Some(stdout), Some(said)) = pipes else {

@@ -4,7 +4,7 @@
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use ensemble_core::runner::Notes;
+use ensemble_core::runner::AttemptLedger;
 
 /// The maximum number of bytes that are kept.
 pub use ensemble_core::runner::STDERR_KEPT as KEPT;
@@ -14,16 +14,16 @@ const NEWS: usize = 32 * 1024;
 
 /// The end of a stream, published to the notes of the execution: as it grows, and when this is dropped.
 pub(super) struct Tail<'a> {
-    notes: &'a Notes,
+    ledger: &'a AttemptLedger,
     bytes: Vec<u8>,
     cut: bool,
     unpublished: usize,
 }
 
 impl<'a> Tail<'a> {
-    pub(super) fn new(notes: &'a Notes) -> Self {
+    pub(super) fn new(ledger: &'a AttemptLedger) -> Self {
         Self {
-            notes,
+            ledger,
             bytes: Vec::new(),
             cut: false,
             unpublished: 0,
@@ -71,7 +71,7 @@ impl<'a> Tail<'a> {
 
     fn publish(&mut self) {
         self.unpublished = 0;
-        self.notes.set_stderr(self.text());
+        self.ledger.set_stderr(self.text());
     }
 }
 
@@ -89,30 +89,30 @@ mod tests {
 
     #[tokio::test]
     async fn only_the_end_of_a_flood_is_kept() {
-        let notes = Notes::default();
+        let ledger = AttemptLedger::default();
         let flood = format!("{}the end", "noise\n".repeat(200_000));
-        let mut tail = Tail::new(&notes);
+        let mut tail = Tail::new(&ledger);
         tail.follow(&mut flood.as_bytes()).await;
         assert!(tail.bytes.capacity() <= 8 * KEPT, "{}", tail.bytes.capacity());
         drop(tail);
-        let kept = notes.take_all().stderr;
+        let kept = ledger.take_entries().stderr;
         assert_eq!(kept, flood[flood.len() - KEPT..]);
     }
 
     #[tokio::test]
     async fn a_short_text_is_published_at_once() {
-        let notes = Notes::default();
-        let mut tail = Tail::new(&notes);
+        let ledger = AttemptLedger::default();
+        let mut tail = Tail::new(&ledger);
         tail.extend(b"warn");
-        assert_eq!(notes.take_all().stderr, "warn");
+        assert_eq!(ledger.take_entries().stderr, "warn");
         tail.extend(b"ing");
-        assert_eq!(notes.take_all().stderr, "warning");
+        assert_eq!(ledger.take_entries().stderr, "warning");
     }
 
     #[test]
     fn a_character_that_was_cut_leaves_no_half() {
-        let notes = Notes::default();
-        let mut tail = Tail::new(&notes);
+        let ledger = AttemptLedger::default();
+        let mut tail = Tail::new(&ledger);
         tail.extend("é".repeat(KEPT).as_bytes());
         tail.extend(b"x");
         assert_eq!(tail.text(), format!("{}x", "é".repeat(KEPT / 2 - 1)));

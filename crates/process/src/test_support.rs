@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{Bounds, Environment, payload};
 use ensemble_core::request::RequestOrigin;
-use ensemble_core::runner::{Execution, ExecutionRecords, Notes};
+use ensemble_core::runner::{AttemptLedger, Execution, ExecutionRecords};
 use ensemble_core::stopwatch::Stopwatch;
 use ensemble_language::data::{Context, JsonMap, Remaining};
 use ensemble_language::past::Past;
@@ -34,7 +34,7 @@ pub fn an_execution() -> Execution {
         requests_made: 0,
         lost_attempts: 0,
         last_failure: None,
-        notes: Notes::default(),
+        ledger: AttemptLedger::default(),
         part: None,
         parts: None,
         stopwatch: Stopwatch::default(),

@@ -215,7 +215,7 @@ async fn stdout_is_one_json_value_or_text() {
     ] {
         assert_eq!(stage.output(script).await, output, "{script}");
     }
-    let warnings = stage.execution.notes.take_all().warnings;
+    let warnings = stage.execution.ledger.take_entries().warnings;
     assert_eq!(warnings.len(), 2, "half a JSON and invalid UTF-8: {warnings:?}");
 }
 
@@ -236,7 +236,7 @@ async fn an_exit_code_is_a_failure_with_the_end_of_stderr() {
         failure.error,
         "the script ended with exit code 3; stderr ends with:\nno such city"
     );
-    assert_eq!(stage.execution.notes.take_all().stderr, "no such city\n");
+    assert_eq!(stage.execution.ledger.take_entries().stderr, "no such city\n");
 
     let failure = stage.failure("exit 1").await;
     assert_eq!(failure.error, "the script ended with exit code 1");
@@ -268,7 +268,7 @@ async fn a_signal_is_named() {
 async fn stderr_of_a_success_is_kept() {
     let stage = Stage::new();
     stage.output("echo careful >&2").await;
-    assert_eq!(stage.execution.notes.take_all().stderr, "careful\n");
+    assert_eq!(stage.execution.ledger.take_entries().stderr, "careful\n");
 }
 
 #[tokio::test]
@@ -300,7 +300,7 @@ async fn stderr_is_in_the_notes_while_the_script_runs() {
     let invocation = sh("echo before >&2; sleep 1000");
     let noted = async {
         let deadline = Instant::now() + PATIENCE;
-        while stage.execution.notes.take_all().stderr != "before\n" {
+        while stage.execution.ledger.take_entries().stderr != "before\n" {
             assert!(Instant::now() < deadline, "nothing was noted");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -386,7 +386,7 @@ async fn a_flood_on_stderr_is_drained_and_its_end_kept() {
     let stage = Stage::new();
     let script = "yes noise | head -c 48000000 >&2; echo 'the end' >&2; echo fine";
     assert_eq!(stage.output(script).await, json!({"response": "fine"}));
-    let stderr = stage.execution.notes.take_all().stderr;
+    let stderr = stage.execution.ledger.take_entries().stderr;
     assert_eq!(stderr.len(), tail::KEPT);
     assert!(stderr.ends_with("noise\nthe end\n"));
 }

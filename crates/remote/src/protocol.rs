@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 use ensemble_core::conversation::PermissionDecision;
 use ensemble_core::conversation::{CompletionReason, Record, RunStarted};
 use ensemble_core::records::{LineError, decode, encode};
-use ensemble_core::request::RequestDigest;
+use ensemble_core::request::{Answerer, RequestDigest};
 use ensemble_core::store::RunId;
 use ensemble_history::{RunState, RunSummary};
 use ensemble_language::data::Usage;
@@ -72,6 +72,9 @@ pub struct Work {
     /// The answer to the agent's question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Value>,
+    /// Who gave the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered_by: Option<Answerer>,
     /// The decision about the call that the agent waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided: Option<Decided>,
@@ -97,6 +100,9 @@ pub struct Decided {
     pub decision: PermissionDecision,
     /// The digest of the request that was shown.
     pub digest: RequestDigest,
+    /// Who decided, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Answerer>,
 }
 
 /// A run of an inner ensemble that has ended, or waits for an answer.
@@ -195,6 +201,9 @@ pub struct Answer {
     pub decision: Option<PermissionDecision>,
     /// The digest of the request that was shown. The answer is for this request only.
     pub digest: RequestDigest,
+    /// Who gave the answer, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Answerer>,
     /// When it was given.
     pub at: DateTime<Utc>,
 }

@@ -27,7 +27,8 @@ impl Operator for Deciding {
         let is_shown = |decided: &mut Decided| decided.digest == requested.request.digest;
         let decided = open.take_if(is_shown);
         let answer = decided.map_or(PermissionAnswer::Nobody, |decided| {
-            PermissionAnswer::decided(decided.decision, AnswerSource::Terminal)
+            let by = decided.by.unwrap_or_else(|| AnswerSource::Terminal.into());
+            PermissionAnswer::decided(decided.decision, by)
         });
         Box::pin(std::future::ready(answer))
     }
@@ -65,8 +66,9 @@ mod tests {
             arguments: shown.arguments.clone(),
             decision: PermissionDecision::Once,
             digest: shown.request.digest.clone(),
+            by: Some(AnswerSource::Option.into()),
         });
-        let once = PermissionAnswer::decided(PermissionDecision::Once, AnswerSource::Terminal);
+        let once = PermissionAnswer::decided(PermissionDecision::Once, AnswerSource::Option);
         assert_eq!(deciding.permit(requested("c", 2)).await, PermissionAnswer::Nobody);
         assert_eq!(deciding.permit(requested("d", 1)).await, PermissionAnswer::Nobody);
         assert_eq!(deciding.permit(shown.clone()).await, once);

@@ -21,6 +21,7 @@ use ensemble_core::conversation::{
     CompletionReason, Event, ExecutionEnd, ExecutionFinished, ExecutionStarted, Interruption,
 };
 use ensemble_core::executor::queue;
+use ensemble_core::request::Answerer;
 use ensemble_core::resolver::{Decision, decide};
 use ensemble_core::runner::turn_is_up;
 use ensemble_language::data::{Failure, FailureKind};
@@ -161,7 +162,7 @@ impl Run {
     /// Answers a question. The first answer counts.
     #[handler]
     async fn answer(&self, ctx: SharedWorkflowContext<'_>, answer: Json<Answer>) -> HandlerResult<()> {
-        let key = promise_of(&answer.0.agent, answer.0.execution, answer.0.asked);
+        let key = promise_of(answer.0.asked);
         ctx.resolve_promise(&key, answer);
         Ok(())
     }
@@ -219,10 +220,10 @@ fn resumed_after(leg: u32) -> String {
     format!("resumed:{leg}")
 }
 
-/// The promise with the answer to a question of an execution, which the run waits for since it has so many records: the answer to
-/// one question is never that to the next.
-fn promise_of(agent: &str, execution: u32, asked: u64) -> String {
-    format!("answer:{asked}:{agent}:{execution}")
+/// Returns the promise with the answer for which the run waits since it has so many records: the answer to one question is never that
+/// to the next.
+fn promise_of(asked: u64) -> String {
+    format!("answer:{asked}")
 }
 
 /// An execution that was called and has not ended.
@@ -246,7 +247,7 @@ struct Drive<'a> {
     /// The executions that were called and have not ended.
     under_way: Vec<UnderWay>,
     /// The answers to questions of the open turn.
-    answers: Vec<(Arc<str>, serde_json::Value)>,
+    answers: Vec<(Arc<str>, serde_json::Value, Option<Answerer>)>,
     /// By agent: the decision about the call that it waits for, until its execution has ended or asks again.
     decided: HashMap<Arc<str>, Decided>,
     /// By agent that is under way or asks: the runs of its inner ensemble that have ended, or wait for an answer.
@@ -362,12 +363,13 @@ impl<'a> Drive<'a> {
 
     fn call(&mut self, agent: Arc<str>) {
         self.mark(&agent, true);
-        let answer = self.answers.iter().rev().find(|(of, _)| *of == agent);
+        let answer = self.answers.iter().rev().find(|(of, ..)| *of == agent);
         let work = Work {
             run: self.log.run().clone(),
             agent: agent.clone(),
             records: self.log.state().next_seq(),
-            answer: answer.map(|(_, answer)| answer.clone()),
+            answer: answer.map(|(_, answer, _)| answer.clone()),
+            answered_by: answer.and_then(|(_, _, by)| by.clone()),
             decided: self.decided.get(&agent).cloned(),
             inner: self.inner.get(&agent).cloned().unwrap_or_default(),
             begun: self.lost_with(&agent),

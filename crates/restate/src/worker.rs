@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ensemble_core::conversation::{ConversationState, Event, Record};
 use ensemble_core::executor::Clock;
-use ensemble_core::request::AnswerRecord;
+use ensemble_core::request::{AnswerRecord, AnswerSource};
 use ensemble_language::source::Source;
 use ensemble_project::prepare::prepare_text;
 use ensemble_remote::Remote;
@@ -248,7 +248,12 @@ impl Worker {
             .iter()
             .for_each(|used| options.answers.remove_used(used));
         if let Some(answer) = &work.answer {
-            options.answers.insert(&*work.agent, answer.clone());
+            let by = work.answered_by.clone();
+            options.answers.insert_from(
+                &*work.agent,
+                answer.clone(),
+                by.unwrap_or_else(|| AnswerSource::File.into()),
+            );
         }
         let runs = match &work.decided {
             Some(decided) => self.0.runs.clone().asking(Arc::new(Deciding::new(decided.clone()))),
@@ -407,6 +412,7 @@ mod tests {
 
     fn work() -> Work {
         Work {
+            answered_by: None,
             run: "r".into(),
             agent: "a".into(),
             records: 1,

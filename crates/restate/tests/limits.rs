@@ -208,6 +208,7 @@ async fn late() {
         answer: json!("21"),
         decision: None,
         digest: digest_of_question(&waits),
+        by: None,
         at: Utc::now(),
     };
     remote().answer(id, &answer).await.expect("it is taken");

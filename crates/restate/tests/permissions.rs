@@ -110,6 +110,7 @@ async fn decisions() {
             asked,
             answer,
             decision,
+            by: None,
             at: Utc::now(),
         };
         remote().answer(id, &answer).await.expect("it is taken");

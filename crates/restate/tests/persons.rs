@@ -152,6 +152,7 @@ async fn answer(id: &str, agent: &str, records: &[Record], answer: Value, decisi
         answer,
         decision,
         digest: digest.expect("a request"),
+        by: None,
         at: Utc::now(),
     };
     remote().answer(id, &answer).await.expect("it is taken");

@@ -120,6 +120,7 @@ async fn questions() {
         answer: json!("21"),
         decision: None,
         digest: digest_of_question(&records),
+        by: None,
         at: Utc::now(),
     };
     remote()

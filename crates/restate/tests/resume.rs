@@ -209,6 +209,7 @@ async fn goes_on() {
         answer: json!("21"),
         decision: None,
         digest: digest_of_question(&records),
+        by: None,
         at: Utc::now(),
     };
     remote().answer(id, &answer).await.expect("it is taken");

@@ -125,6 +125,7 @@ async fn there(plan: &Arc<Plan>, id: &str) -> (Value, usize) {
             answer: json!("7"),
             decision: None,
             digest: digest_of_question(&records),
+            by: None,
             at: Utc::now(),
         };
         remote().answer(id, &answer).await.expect("it is taken");

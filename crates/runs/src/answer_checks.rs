@@ -56,7 +56,7 @@ impl HeldRun {
     /// A request is decided, a name is not unique, or an answer is none of the choices or does not match the schema.
     pub async fn check_answers(&self, options: &mut RunOptions) -> Result<(), RunError> {
         let mut names = options.allowed_tools.iter().chain(&options.denied_tools);
-        if options.answers.option_answers().next().is_none() && !names.any(|name| is_call(name)) {
+        if options.answers.addresses().next().is_none() && !names.any(|name| is_call(name)) {
             return Ok(());
         }
         let recorded = self.recorded();
@@ -129,6 +129,14 @@ fn resolve_answers(
     for (given, text) in answers.option_answers().skip(next.len()) {
         if let Ok(request) = resolve_request(given, pending) {
             check_answer(request, &RequestAnswer::Text(text.to_owned()), false)?;
+        }
+    }
+    for request in pending.iter().filter(|request| !request.is_permission()) {
+        let has_option = |(given, _): (&str, &str)| resolve_request(given, pending).is_ok_and(|found| found == request);
+        if !answers.option_answers().any(has_option)
+            && let Some(text) = answers.find_file_answer(&request.address, request.execution)
+        {
+            check_answer(request, &RequestAnswer::Text(text), false)?;
         }
     }
     answers.set_next(next);

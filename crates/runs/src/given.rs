@@ -113,6 +113,11 @@ impl Asking {
         for given in answers.file_addresses() {
             self.find_asking(given, &questions)?;
         }
+        for (given, text) in answers.file_answers() {
+            for question in self.find_asking(given, &questions)? {
+                check_answer(question, &RequestAnswer::Text(text.clone()), false)?;
+            }
+        }
         Ok(())
     }
 

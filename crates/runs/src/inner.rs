@@ -321,7 +321,7 @@ impl InnerEnsemble {
         if began_with != Some(digest(self.prepared.source.text()).as_str()) {
             let file = self.prepared.source.name();
             execution
-                .notes
+                .ledger
                 .warn(format!("{file} has changed, so its conversation starts afresh"));
             return Ok(None);
         }

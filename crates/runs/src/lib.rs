@@ -70,7 +70,7 @@ use ensemble_project::{prepare, project, review};
 pub use answer_checks::check_option_answers;
 pub use client_servers::{ClientServer, ClientServers, ServersError};
 pub use decided_requests::UnusedAnswer;
-pub use ensemble_agents::agent::input::Answers;
+pub use ensemble_agents::agent::input::{Answers, StubbedQuestion};
 pub use ensemble_project::{LeftAlone, Prepared, Project, ProjectError, Stranger, Trust};
 pub use error::RunError;
 pub use events::{LivePiece, Piece, RunEvent, RunEventKind, RunEvents, Tracer};

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ensemble_core::conversation::RunStarted;
 use ensemble_core::reply;
-use ensemble_core::runner::{AttemptOutcome, BoxFuture, Execution, Notes, Runner};
+use ensemble_core::runner::{AttemptLedger, AttemptOutcome, BoxFuture, Execution, Runner};
 use ensemble_language::data::{Failure, JsonMap};
 use ensemble_language::diagnostic::did_you_mean;
 use ensemble_language::ensemble::{Agent, AgentKind, Ensemble};
@@ -42,11 +42,11 @@ impl Reading {
     ///
     /// # Errors
     /// It means none.
-    pub fn read(self, text: &str, notes: &Notes) -> Result<JsonMap, Failure> {
+    pub fn read(self, text: &str, ledger: &AttemptLedger) -> Result<JsonMap, Failure> {
         match self {
             Self::Reply => Ok(reply::output_of(text)),
             Self::ReplyAsked => Ok(reply::output_of_asked(text)),
-            Self::Printed => output::from_text(text, notes),
+            Self::Printed => output::from_text(text, ledger),
         }
     }
 }
@@ -205,7 +205,7 @@ struct TextRunner {
 
 impl Runner for TextRunner {
     fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
-        let observed = match self.reading.read(&self.text, &execution.notes) {
+        let observed = match self.reading.read(&self.text, &execution.ledger) {
             Ok(output) => AttemptOutcome::success(output),
             Err(failure) => AttemptOutcome::failure(failure.kind, failure.error),
         };

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ensemble_core::conversation::{Event, Record};
+use ensemble_core::request::AnswerSource;
 use ensemble_core::store::{Durability, LogEnd, MemoryStore, RunId};
 use ensemble_language::data::Context;
 use ensemble_runs::{ForkChanges, Host, Project, ReadyFork, RunOptions, Runs};
@@ -309,6 +310,20 @@ const TABLE: [Row; 24] = [
         "no change that affects a run",
     ),
 ];
+
+#[tokio::test]
+async fn a_reused_execution_keeps_its_answer() {
+    let edited = Edited::new();
+    let first = edited.first().await;
+    let (_, records) = edited.again(&first, Way::Rerun, RunOptions::default()).await;
+    let reused = records.iter().find_map(|record| match &record.event {
+        Event::ExecutionFinished(finished) if finished.reused && &*finished.agent == "answered" => Some(finished),
+        _ => None,
+    });
+    let answer = reused.and_then(|finished| finished.answer.as_ref()).expect("an answer");
+    assert_eq!((&*answer.prompt, &*answer.answer), ("Well?", "answer 1"));
+    assert_eq!(answer.by.source, AnswerSource::Script);
+}
 
 #[tokio::test]
 async fn whatever_stands_behind_an_agent_is_a_change_of_the_agent() {

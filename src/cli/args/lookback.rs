@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 
 use super::Output;
 use crate::cli::completing;
-use ensemble_core::conversation::CompletionReason;
+use ensemble_history::RunState;
 
 /// `ensemble runs show`.
 #[derive(Debug, Args)]
@@ -145,8 +146,8 @@ pub(crate) struct RunsPruneArgs {
     /// Only runs whose last record is older than this: 90s, 30m, 12h, 7d, 4weeks
     #[arg(long, value_name = "AGE", group = "which", value_parser = humantime::parse_duration)]
     pub older_than: Option<std::time::Duration>,
-    /// Only runs with this outcome; separate several with commas
-    #[arg(long, value_name = "OUTCOME", group = "which", value_delimiter = ',', value_parser = CompletionReason::ALL.map(CompletionReason::as_str))]
+    /// Only runs in this state; separate several with commas
+    #[arg(long, value_name = "STATE", group = "which", value_delimiter = ',', value_parser = PossibleValuesParser::new(RunState::words()))]
     pub outcome: Vec<String>,
     /// Also runs that can still be resumed: interrupted, waiting, cancelled, timeout
     #[arg(long)]

@@ -85,11 +85,10 @@ async fn verdict(run: &dyn StoredRun, args: &RunsPruneArgs) -> Verdict {
     if !is_old(&history, args) {
         return Verdict::Keep;
     }
-    let outcome = history.ended().map(|ended| ended.completion_reason.as_str());
-    if !args.outcome.is_empty() && !args.outcome.iter().any(|wanted| Some(&**wanted) == outcome) {
+    let state = history.state(Driver::Nobody);
+    if !args.outcome.is_empty() && !args.outcome.iter().any(|wanted| wanted == state.as_str()) {
         return Verdict::Keep;
     }
-    let state = history.state(Driver::Nobody);
     if state.is_resumable() && !args.resumable {
         return Verdict::Resumable(state);
     }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use super::{BoxFuture, Execution, Notes};
+use super::{AttemptLedger, BoxFuture, Execution};
 use ensemble_core::runner::ExecutionRecords;
 use ensemble_language::data::{Context, JsonMap, Remaining};
 use ensemble_language::ensemble::{
@@ -98,7 +98,7 @@ pub(super) fn execution(agent_name: &str, execution: u32) -> Execution {
         lost_attempts: 0,
         remaining: Remaining::default(),
         last_failure: None,
-        notes: Notes::default(),
+        ledger: AttemptLedger::default(),
         stopwatch: ensemble_core::stopwatch::Stopwatch::default(),
         part: None,
         parts: None,

@@ -7,9 +7,11 @@
 mod answers;
 mod checking;
 mod responder;
+mod stubbed;
 
 pub use answers::{AnswerQueue, Answers};
 pub use checking::check_answer;
+pub use stubbed::StubbedQuestion;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +27,7 @@ use ensemble_core::operator::{Answer, Operator, QuestionRequest};
 use ensemble_core::request::{AnswerRecord, AnswerSource, Answerer, PendingRequest, RequestAnswer, find_choice};
 use ensemble_core::store::RunId;
 use ensemble_core::thread::Iteration;
-use ensemble_language::data::{Failure, FailureKind, JsonMap, Question, Usage, output_from_text, output_from_value};
+use ensemble_language::data::{Failure, FailureKind, JsonMap, Question, output_from_text, output_from_value};
 use ensemble_language::ensemble::{Agent, InputSpec};
 use ensemble_language::profiles::ProfileError;
 use ensemble_language::template::{Scope, Template};
@@ -107,30 +109,40 @@ impl InputRunner {
             ..Question::new(prompt, self.choices.clone())
         };
         let request = PendingRequest::for_question(&execution, question);
-        let mut booked = Booked::default();
-        let result = match self.ask(&request, &execution, &scope, &mut booked).await {
+        let mut exchange = Vec::new();
+        let result = match self.ask(&request, &execution, &scope, &mut exchange).await {
             End::Output(output) => Ok(output),
             End::Failed(failure) => Err(failure),
             End::Waiting => return AttemptOutcome::NeedsInput(vec![request]),
         };
-        let exchange = if result.is_ok() { booked.exchange } else { Vec::new() };
+        if result.is_err() {
+            exchange.clear();
+        }
+        let usage = execution.ledger.usage();
         AttemptOutcome::Finished(AttemptResult {
             parts: Vec::new(),
+            answer: None,
             result,
-            usage: (booked.usage.requests > 0).then_some(booked.usage),
+            usage: (usage.requests > 0).then_some(usage),
             exchange,
         })
     }
 
-    async fn ask(&self, request: &PendingRequest, execution: &Execution, scope: &Scope, booked: &mut Booked) -> End {
+    async fn ask(
+        &self,
+        request: &PendingRequest,
+        execution: &Execution,
+        scope: &Scope,
+        exchange: &mut Vec<Iteration>,
+    ) -> End {
         let question = &request.question;
         let injected = self.answers.take(&request.address, execution.execution);
         let is_exhausted = injected == Injected::Exhausted;
-        if let Injected::Answer(answer, source) = injected {
-            return self.take(answer, &source.into(), request, execution);
+        if let Injected::Answer(answer, by) = injected {
+            return self.take(answer, &by, request, execution);
         }
         if let Some(responder) = &self.responder {
-            match responder.respond(question, execution, scope, booked).await {
+            match responder.respond(question, execution, scope, exchange).await {
                 Ok(Some(answer)) => return self.take(answer, &responder.source().into(), request, execution),
                 Ok(None) => {}
                 Err(failure) => return End::Failed(failure),
@@ -193,7 +205,7 @@ impl InputRunner {
         let text = answer.as_str().map_or_else(|| answer.to_string(), str::to_owned);
         match chosen {
             Some(output) => {
-                execution.notes.set_answer(AnswerRecord {
+                execution.ledger.set_answer(AnswerRecord {
                     address: request.address.clone(),
                     prompt: request.question.prompt.clone(),
                     choices: request.question.choices.clone(),
@@ -224,13 +236,6 @@ impl Runner for InputRunner {
     fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
         Box::pin(self.attempt(execution))
     }
-}
-
-/// The usage and the exchange of a model that answered instead of the operator.
-#[derive(Default)]
-struct Booked {
-    usage: Usage,
-    exchange: Vec<Iteration>,
 }
 
 #[cfg(test)]

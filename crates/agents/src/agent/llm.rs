@@ -18,14 +18,14 @@ use serde_json::Value;
 use self::said::{Due, Said};
 use super::attachments::{self, Attachments};
 use super::build_error::{BuildError, compile_template};
-use super::dialogue::{Cause, Dialogue, NoTools, RoundOutcome, RoundRequest, Tools, Window};
+use super::dialogue::{Cause, Dialogue, NoTools, RoundEnd, RoundRequest, Tools, Window};
 use super::repair::{correction, mismatch};
 use super::schema::Schema;
 use super::scope::{listens_to, scope, warn_of_missed};
 use super::{AttemptOutcome, AttemptResult, BoxFuture, Execution, Runner};
 use ensemble_core::reply::{checked, output_of, output_of_asked, quotes_requests};
 use ensemble_core::thread::{Attachment, ExecutionRef, LiveOutput, NoLiveOutput, StopReason};
-use ensemble_language::data::{Failure, FailureKind, JsonMap, Usage};
+use ensemble_language::data::{Failure, FailureKind, JsonMap};
 use ensemble_language::ensemble::{Agent, Llm, Memory};
 use ensemble_language::profiles::Link;
 use ensemble_language::template::{Scope, Template, TemplateError};
@@ -66,7 +66,7 @@ pub(in crate::agent) trait Converse: Send + Sync {
         tools: &'a dyn Tools,
         live_output: &'a dyn LiveOutput,
         execution: &'a Execution,
-    ) -> BoxFuture<'a, RoundOutcome>;
+    ) -> BoxFuture<'a, RoundEnd>;
 
     /// Does it answer without a model?
     fn is_simulated(&self) -> bool;
@@ -84,8 +84,8 @@ impl Converse for Dialogue {
         tools: &'a dyn Tools,
         live_output: &'a dyn LiveOutput,
         execution: &'a Execution,
-    ) -> BoxFuture<'a, RoundOutcome> {
-        Box::pin(self.booked(opening, tools, live_output, &execution.notes))
+    ) -> BoxFuture<'a, RoundEnd> {
+        Box::pin(self.hold(opening, tools, live_output, &execution.ledger))
     }
 
     fn is_simulated(&self) -> bool {
@@ -196,12 +196,12 @@ impl LlmRunner {
     }
 
     async fn attempt(&self, execution: Execution) -> AttemptOutcome {
-        let mut spent = Usage::default();
         let mut said = Said::before(&execution.records);
         let result = match self.task_with_attachments(&execution, &said).await {
-            Ok(task) => self.converse(&execution, &task, &mut said, &mut spent).await,
+            Ok(task) => self.converse(&execution, &task, &mut said).await,
             Err(failure) => Err(failure),
         };
+        execution.ledger.close_round();
         let is_kept = self.memory == Memory::Conversation && execution.part.is_none() && result.is_ok();
         self.speaker.ended(said.session(), is_kept);
         if !said.waits_for.is_empty() {
@@ -209,12 +209,13 @@ impl LlmRunner {
         }
         if execution.records.is_inside_a_call() {
             // The call that contains the agent has only its output.
-            said.record(&execution.records, spent).await;
+            said.record(&execution).await;
         }
         AttemptOutcome::Finished(AttemptResult {
             parts: Vec::new(),
+            answer: None,
             result,
-            usage: Some(spent),
+            usage: Some(execution.ledger.usage()),
             exchange: said.unrecorded(),
         })
     }
@@ -265,13 +266,7 @@ impl LlmRunner {
 
     /// Requests a reply, and requests corrections until the reply matches the schema. An execution that was cut short
     /// goes on where its records end.
-    async fn converse(
-        &self,
-        execution: &Execution,
-        task: &Task,
-        said: &mut Said,
-        spent: &mut Usage,
-    ) -> Result<JsonMap, Failure> {
+    async fn converse(&self, execution: &Execution, task: &Task, said: &mut Said) -> Result<JsonMap, Failure> {
         let tools: Box<dyn Tools + '_> = match &self.tool_source {
             Some(tool_source) => tool_source.for_execution(execution),
             None => Box::new(NoTools),
@@ -280,14 +275,14 @@ impl LlmRunner {
             let (reply, stop_reason) = match said.due() {
                 Due::Judgement(reply, stop_reason) => (reply, stop_reason),
                 due => {
-                    let opening = self.opening(execution, task, said, due, *spent);
-                    self.round(opening, &*tools, execution, said, spent).await?
+                    let opening = self.opening(execution, task, said, due);
+                    self.round(opening, &*tools, execution, said).await?
                 }
             };
             let (output, errors) = self.judged(&reply).await;
             if errors.is_empty() {
                 if self.triggers && quotes_requests(&reply) {
-                    execution.notes.warn(QUOTED_REQUESTS);
+                    execution.ledger.warn(QUOTED_REQUESTS);
                 }
                 return Ok(output);
             }
@@ -296,7 +291,13 @@ impl LlmRunner {
                 _ => mismatch(&errors),
             };
             said.reject(&errors);
-            if said.rejected() >= self.max_tries || execution.remaining.without(*spent).used_up().is_some() {
+            if said.rejected() >= self.max_tries
+                || execution
+                    .remaining
+                    .without(execution.ledger.usage())
+                    .used_up()
+                    .is_some()
+            {
                 let kind = match stop_reason {
                     StopReason::MaxTokens => FailureKind::MaxTokens,
                     _ => FailureKind::Schema,
@@ -308,7 +309,7 @@ impl LlmRunner {
                 let error = format!("{errors} (`max_iterations` {limit} leaves no request for a correction)");
                 return Err(Failure::new(FailureKind::MaxIterations, error));
             }
-            said.record(&execution.records, *spent).await;
+            said.record(execution).await;
         }
     }
 
@@ -338,7 +339,7 @@ impl LlmRunner {
         self.max_iterations.saturating_sub(made)
     }
 
-    fn opening(&self, execution: &Execution, task: &Task, said: &mut Said, due: Due, spent: Usage) -> RoundRequest {
+    fn opening(&self, execution: &Execution, task: &Task, said: &mut Said, due: Due) -> RoundRequest {
         let attachments = match due {
             Due::Task => task.attachments.clone(),
             _ => Vec::new(),
@@ -374,35 +375,32 @@ impl LlmRunner {
                 execution: execution.execution,
                 attempt: execution.attempt,
             },
-            requests_made: execution.requests_made + spent.own_requests(),
+            requests_made: execution.requests_made,
             max_requests: self.requests_left(said),
-            remaining: execution.remaining.without(spent),
+            remaining: execution.remaining,
             output_schema: self.schema.as_ref().map(|(_, value)| Arc::clone(value)),
         }
     }
 
-    /// Runs one round; its usage and warnings go into the notes of the execution, and its iterations to what was said.
+    /// Runs one round, and adds the iterations to `said`.
     async fn round(
         &self,
         opening: RoundRequest,
         tools: &dyn Tools,
         execution: &Execution,
         said: &mut Said,
-        spent: &mut Usage,
     ) -> Result<(String, StopReason), Failure> {
         let held = self.speaker.converse(opening, tools, &*self.live_output, execution);
-        let conversed = held.await;
-        said.add(conversed.exchange.into_iterations(), conversed.recorded, *spent);
-        *spent = *spent + conversed.usage;
-        for warning in conversed.warnings {
-            execution.notes.warn(warning);
-        }
-        let end = conversed.end.unwrap_or(Err(Cause::NotEnded));
+        let end = held.await;
+        let exchange = execution
+            .ledger
+            .with_exchange(|exchange| exchange.iterations().to_vec());
+        said.add(exchange, execution.ledger.recorded_iterations());
         if let Err(Cause::Waits(requests)) = &end {
             said.waits_for.clone_from(requests);
         }
         if let Some(warning) = incomplete(&end) {
-            execution.notes.warn(warning);
+            execution.ledger.warn(warning);
         }
         end.map_err(|cause| self.failed(cause))
     }

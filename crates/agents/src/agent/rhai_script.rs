@@ -93,6 +93,7 @@ pub(super) async fn run_found(compiled: &Compiled, found: Found<'_>, execution: 
 fn observed(result: Result<JsonMap, Failure>) -> AttemptOutcome {
     AttemptOutcome::Finished(AttemptResult {
         parts: Vec::new(),
+        answer: None,
         result,
         usage: None,
         exchange: Vec::new(),

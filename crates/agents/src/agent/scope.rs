@@ -69,7 +69,7 @@ pub(super) fn warn_of_missed(scope: &Scope, which: &str, execution: &Execution) 
     let missed = scope.missed.take();
     let is_first = execution.attempt == execution.lost_attempts + 1;
     for key in missed.iter().filter(|_| is_first) {
-        execution.notes.warn(format!("{which}: {key}"));
+        execution.ledger.warn(format!("{which}: {key}"));
     }
 }
 

@@ -114,7 +114,7 @@ fn entries(map: &JsonMap) -> Context {
 
 fn observed(execution: &Execution, state: &ConversationState) -> AttemptOutcome {
     for warning in state.warnings() {
-        execution.notes.warn(warning.clone());
+        execution.ledger.warn(warning.clone());
     }
     let Some(ended) = state.ended() else {
         return AttemptOutcome::failure(FailureKind::Unavailable, "the inner conversation did not end");
@@ -141,7 +141,7 @@ fn observed(execution: &Execution, state: &ConversationState) -> AttemptOutcome 
         CompletionReason::Completed => Ok(result_of(state)),
         limit => {
             execution
-                .notes
+                .ledger
                 .warn(format!("the inner conversation ended as {limit}: {detail}"));
             Ok(result_of(state))
         }
@@ -149,6 +149,7 @@ fn observed(execution: &Execution, state: &ConversationState) -> AttemptOutcome 
     let usage = state.usage();
     AttemptOutcome::Finished(AttemptResult {
         parts: Vec::new(),
+        answer: None,
         result,
         usage: (usage != Usage::default()).then_some(usage),
         exchange: Vec::new(),

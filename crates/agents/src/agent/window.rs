@@ -21,7 +21,6 @@ use super::build_error::BuildError;
 use super::dialogue::{Window, WindowError, WindowInput, WindowOutput};
 use ensemble_core::thread::Message;
 use ensemble_core::thread::window::{Keep, Limits, Rules, Size, Whole, cut};
-use ensemble_language::data::Usage;
 use ensemble_language::ensemble::{ContextWindow, ModelChoice, Profile, Strategy};
 use ensemble_language::profiles::ProfileError;
 use ensemble_models::{LoadScript, Model, describe};
@@ -162,7 +161,6 @@ impl AgentWindow {
                 let fitted = self.by_script(script, measured).await;
                 fitted.map_err(|error| WindowError {
                     error: format!("context_window: {path}: {error}"),
-                    usage: Usage::default(),
                 })
             }
             How::Summary(model) => self.with_summary(model, measured).await,

@@ -38,6 +38,14 @@ impl ExecutionEnd {
         }
     }
 
+    /// Returns the output or the failure. The output is shared.
+    pub fn into_shared_result(self) -> Result<Arc<Value>, Failure> {
+        match self {
+            Self::Succeeded(output) => Ok(output),
+            Self::Failed(failure) => Err(failure),
+        }
+    }
+
     /// The result that these keys of a journal give.
     pub(super) fn of(failure: Option<Failure>, output: Option<Arc<Value>>) -> Self {
         match (failure, output) {

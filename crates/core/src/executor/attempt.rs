@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::conversation::{ConversationState, ExecutionEnd, ExecutionFinished, InputRequested, OpenExecution, Slot};
 use crate::request::PendingRequest;
-use crate::runner::{AttemptResult, CollectedNotes, Execution, ExecutionRecords, Notes};
+use crate::runner::{AttemptLedger, AttemptResult, Execution, ExecutionRecords, LedgerEntries};
 use crate::stopwatch::Stopwatch;
 use ensemble_language::data::{Question, Remaining, Usage};
 use ensemble_language::ensemble::AgentKind;
@@ -64,7 +64,7 @@ pub fn execution(plan: &Plan, state: &ConversationState, slot: &Slot, stopwatch:
         lost_attempts: slot.attempt - slot.last_ended,
         remaining: remaining(plan, state, slot.used()),
         last_failure: slot.last_failure.clone(),
-        notes: Notes::default(),
+        ledger: AttemptLedger::default(),
         stopwatch,
         part: None,
         parts: None,
@@ -135,7 +135,7 @@ pub(super) fn finished(
     agent: AgentId,
     observation: AttemptResult,
     took: Duration,
-    left: CollectedNotes,
+    left: LedgerEntries,
 ) -> ExecutionFinished {
     let slot = slot(state, agent);
     let end = ExecutionEnd::from_result(observation.result);
@@ -152,6 +152,6 @@ pub(super) fn finished(
         exchange: observation.exchange,
         reused: false,
         sandboxes: left.sandboxes.into(),
-        answer: left.answer.map(Box::new),
+        answer: left.answer.map(Box::new).or(observation.answer),
     }
 }

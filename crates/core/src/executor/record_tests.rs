@@ -10,8 +10,8 @@ use crate::conversation::{Canceller, ConversationState, Interruption, Record};
 use crate::log::{Logged, RunLog, SyncPoint};
 use crate::random_conversations::{Frozen, started};
 use crate::reporter::Silent;
-use crate::runner::{AttemptOutcome, BoxFuture, Execution, Notes, Runner};
-use crate::thread::{Iteration, Message, Role, ToolCall, ToolEnd};
+use crate::runner::{AttemptOutcome, BoxFuture, Execution, Runner};
+use crate::thread::{Iteration, Message, Role, Thread, ToolCall, ToolEnd};
 use ensemble_language::data::{FailureKind, Usage};
 use ensemble_language::loader::load;
 use ensemble_language::plan::Plan;
@@ -106,26 +106,25 @@ impl Runner for Killed {
     }
 }
 
-/// Waits for a model, and notes its request when it is stopped.
+/// Waits for a model, and inside a call for another one.
 struct Waiting;
-
-struct Noting(Notes);
-
-impl Drop for Noting {
-    fn drop(&mut self) {
-        let iteration = Iteration {
-            messages: vec![Message::new(Role::User, "Hello?")],
-            ..Iteration::default()
-        };
-        self.0.keep_stopped(iteration, Usage::default());
-    }
-}
 
 impl Runner for Waiting {
     fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
-        let noting = Noting(execution.notes);
         Box::pin(async move {
-            let _noting = noting;
+            let asking = |text: &str| {
+                Thread::of(vec![Iteration {
+                    messages: vec![Message::new(Role::User, text)],
+                    ..Iteration::default()
+                }])
+            };
+            execution.ledger.begin_round(asking("Hello?"), 0);
+            let call = execution.ledger.open_call("c", "helper");
+            call.ledger().begin_round(asking("Who is there?"), 0);
+            call.ledger().add_usage(Usage {
+                requests: 1,
+                ..Usage::default()
+            });
             std::future::pending().await
         })
     }
@@ -155,5 +154,13 @@ async fn a_request_that_is_stopped_beside_a_script_that_was_killed_is_recorded()
         .await
         .expect("the spy takes everything");
     executor.drive(&mut state).await.expect("the spy takes everything");
-    assert_eq!(spy.latest(4), ["request_stopped", "interrupted", "run_ended", "sync"]);
+    let latest = spy.latest(5);
+    assert_eq!(
+        latest,
+        ["request_stopped", "request_stopped", "interrupted", "run_ended", "sync"]
+    );
+    assert_eq!(state.usage().requests, 0, "the turn is open");
+    let turn = state.open_turn().expect("it was interrupted");
+    let used = turn.slots[1].used().unwrap_or_default();
+    assert_eq!((used.requests, used.by_tools), (1, 1), "of the request in the call");
 }

@@ -14,7 +14,10 @@ use crate::conversation::{
     RequestStopped, Within,
 };
 use crate::log::{CommitError, SyncPoint};
-use crate::runner::{AttemptOutcome, AttemptResult, BoxFuture, CollectedNotes, Notes, ToLog, no_end_after, turn_is_up};
+use crate::runner::{
+    AttemptLedger, AttemptOutcome, AttemptResult, BoxFuture, LedgerEntries, StoppedWork, ToLog, no_end_after,
+    turn_is_up,
+};
 use crate::stopwatch::Stopwatch;
 use crate::trace;
 use ensemble_language::data::FailureKind;
@@ -47,7 +50,7 @@ impl Step {
 struct Ended {
     agent: AgentId,
     observed: AttemptOutcome,
-    notes: Notes,
+    ledger: AttemptLedger,
     took: Duration,
 }
 
@@ -83,7 +86,7 @@ impl Running {
 struct Attempt {
     agent: AgentId,
     stopwatch: Stopwatch,
-    notes: Notes,
+    ledger: AttemptLedger,
 }
 
 impl Executor<'_> {
@@ -184,22 +187,35 @@ impl Executor<'_> {
     /// Commits the requests to models that were stopped with the run.
     async fn log_stopped(&mut self, state: &mut ConversationState, attempts: &[Attempt]) -> Result<(), CommitError> {
         for agent in queue(state) {
-            let latest = attempts.iter().rfind(|attempt| attempt.agent == agent);
-            let stopped = latest.and_then(|attempt| attempt.notes.take_all().stopped);
-            let (Some((iteration, usage)), Some(slot)) = (stopped, slot(state, agent)) else {
-                continue;
-            };
-            let within = Within {
-                turn: state.turn_count() + 1,
-                agent: slot.start.agent.clone(),
-                execution: slot.start.execution,
-                attempt: slot.attempt,
-                ..Within::default()
-            };
+            if let Some(latest) = attempts.iter().rfind(|attempt| attempt.agent == agent) {
+                let stopped = latest.ledger.take_entries().stopped;
+                self.log_stopped_work(state, agent, stopped).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Commits what no record of the attempt contains: each request that was stopped, and the usage.
+    async fn log_stopped_work(
+        &mut self,
+        state: &mut ConversationState,
+        agent: AgentId,
+        stopped: Vec<StoppedWork>,
+    ) -> Result<(), CommitError> {
+        for work in stopped {
+            let Some(slot) = slot(state, agent) else { break };
+            let (part, attempt) = work.part.unzip();
             let event = RequestStopped {
-                within,
-                iteration,
-                usage,
+                within: Within {
+                    turn: state.turn_count() + 1,
+                    agent: slot.start.agent.clone(),
+                    execution: slot.start.execution,
+                    attempt: attempt.unwrap_or(slot.attempt),
+                    part,
+                    inside: work.inside,
+                },
+                iteration: work.iteration,
+                usage: work.usage,
             };
             self.commit(state, Event::RequestStopped(Box::new(event))).await?;
         }
@@ -286,11 +302,11 @@ impl Executor<'_> {
         let runner = self.runners[agent.index()].clone();
         // The time limit of an agent with parts is that of each part.
         let timeout = plan.agent(agent).timeout.filter(|_| !has_parts);
-        let notes = execution.notes.clone();
+        let ledger = execution.ledger.clone();
         running.attempts.push(Attempt {
             agent,
             stopwatch: stopwatch.clone(),
-            notes: notes.clone(),
+            ledger: ledger.clone(),
         });
         running.futures.push(Box::pin(async move {
             let span = trace::current().map(|segment| segment.execution(&execution.agent_name, execution.execution));
@@ -302,7 +318,7 @@ impl Executor<'_> {
             Step::Ended(Box::new(Ended {
                 agent,
                 observed,
-                notes,
+                ledger,
                 took: stopwatch.since_start(),
             }))
         }));
@@ -348,6 +364,8 @@ impl Executor<'_> {
                 return Ok(None);
             }
             AttemptOutcome::NeedsInput(requests) => {
+                let stopped = ended.ledger.take_entries().stopped;
+                self.log_stopped_work(state, agent, stopped).await?;
                 for request in requests {
                     let requested = input_requested(plan, state, agent, request);
                     self.commit(state, Event::InputRequested(requested)).await?;
@@ -355,7 +373,7 @@ impl Executor<'_> {
                 return Ok(None);
             }
         };
-        let mut left = ended.notes.take_all();
+        let mut left = ended.ledger.take_entries();
         for part in &observation.parts {
             self.commit(state, Event::PartEnded(Box::new(PartEnded::clone(part))))
                 .await?;
@@ -364,9 +382,7 @@ impl Executor<'_> {
             usage: observation.usage.or(left.usage.take()),
             ..observation
         };
-        observation
-            .exchange
-            .extend(left.stopped.take().map(|(iteration, _)| iteration));
+        observation.exchange.extend(left.take_request());
         if may_retry && let Some(pause) = pause_before_retry(plan, state, agent, &observation) {
             self.attempt_failed(plan, state, agent, observation, left, pause)
                 .await?;
@@ -386,7 +402,7 @@ impl Executor<'_> {
         state: &mut ConversationState,
         agent: AgentId,
         observation: AttemptResult,
-        left: CollectedNotes,
+        left: LedgerEntries,
         pause: Duration,
     ) -> Result<(), CommitError> {
         let (Some(slot), Err(failure)) = (slot(state, agent), observation.result) else {
@@ -417,18 +433,14 @@ impl Executor<'_> {
         for agent in queue(state) {
             let latest = attempts.iter().rfind(|attempt| attempt.agent == agent);
             let (took, mut left) = match latest {
-                Some(attempt) => (attempt.stopwatch.since_start(), attempt.notes.take_all()),
-                None => (Duration::ZERO, CollectedNotes::default()),
+                Some(attempt) => (attempt.stopwatch.since_start(), attempt.ledger.take_entries()),
+                None => (Duration::ZERO, LedgerEntries::default()),
             };
             let observation = AttemptResult {
                 result: Err(turn_is_up()),
                 usage: left.usage,
-                exchange: left
-                    .stopped
-                    .take()
-                    .map(|(iteration, _)| iteration)
-                    .into_iter()
-                    .collect(),
+                exchange: left.take_request().into_iter().collect(),
+                answer: None,
                 parts: Vec::new(),
             };
             let finished = finished(plan, state, agent, observation, took, left);

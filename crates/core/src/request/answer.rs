@@ -1,5 +1,6 @@
 //! Answers of operators: their sources, their record, and the reasons why an answer is refused.
 
+use std::fmt;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
@@ -91,6 +92,34 @@ pub struct Answerer {
     pub user: Option<Arc<str>>,
 }
 
+/// The maximum number of characters of a user's name.
+const LONGEST_USER: usize = 80;
+
+impl Answerer {
+    /// Creates the answerer with the name of the user, from which characters that control a terminal are removed. A name
+    /// without characters is not known.
+    pub fn with_user(source: AnswerSource, user: &str) -> Self {
+        let visible = user.chars().filter(|character| !character.is_control());
+        let name: String = visible.take(LONGEST_USER).collect();
+        let name = name.trim();
+        Self {
+            source,
+            user: (!name.is_empty()).then(|| name.into()),
+        }
+    }
+}
+
+/// Writes the words for people, which follow "answered by": `the terminal (alice)`.
+impl fmt::Display for Answerer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.source.words())?;
+        match &self.user {
+            Some(user) => write!(f, " ({user})"),
+            None => Ok(()),
+        }
+    }
+}
+
 impl From<AnswerSource> for Answerer {
     fn from(source: AnswerSource) -> Self {
         Self { source, user: None }
@@ -137,7 +166,7 @@ impl RequestAnswer {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerRefusal {
     /// The request is decided.
-    #[error("`{address}` was answered `{answer}` by {} at {}; your answer was not used", by.source.words(), at.format("%Y-%m-%d %H:%M:%S UTC"))]
+    #[error("`{address}` was answered `{answer}` by {by} at {}; your answer was not used", at.format("%Y-%m-%d %H:%M:%S UTC"))]
     Decided {
         /// The address.
         address: RequestAddress,

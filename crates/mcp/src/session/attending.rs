@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ensemble_core::conversation::Event;
 use ensemble_core::operator::OperatorRequest;
-use ensemble_core::request::{AddressError, AnswerSource, RequestAddress, RequestAnswer, RequestDigest};
+use ensemble_core::request::{AddressError, RequestAddress, RequestAnswer, RequestDigest};
 use ensemble_core::store::RunId;
 use ensemble_language::data::Context;
 use ensemble_runs::{EnsembleRef, RunError, RunEventKind, RunOptions};
@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use super::{CLIENT, Call, Refusal, Reply, Session};
 use crate::catalog::Entry;
-use crate::people::{RequestForm, Way, decision};
+use crate::people::{RequestForm, Way, answerer_of, decision};
 use crate::progress::Progress;
 use crate::tools::Arguments;
 
@@ -168,7 +168,7 @@ impl Session {
             biased;
             response = asked.await_response() => {
                 return match response {
-                    Ok(ClientResult::ElicitResult(said)) => Ok(wanted.take(self.service(), id, &said).await?),
+                    Ok(ClientResult::ElicitResult(said)) => Ok(wanted.take(self.service(), id, &said, answerer_of(context)).await?),
                     _ => Ok(false),
                 };
             }
@@ -209,7 +209,7 @@ impl Session {
                 continue;
             };
             let said: ElicitResult = serde_json::from_value(response).map_err(|error| error.to_string())?;
-            if !wanted.take(self.service(), &id, &said).await? {
+            if !wanted.take(self.service(), &id, &said, answerer_of(context)).await? {
                 return self.state(&id).await;
             }
         }
@@ -248,7 +248,7 @@ impl Session {
         let from = self.service().summary(&id).await?.records;
         let shown = (&address, &digest);
         self.service()
-            .answer(&id, shown, answer, AnswerSource::Mcp, RunOptions::default())
+            .answer(&id, shown, answer, answerer_of(context), RunOptions::default())
             .await?;
         self.attend(&id, from, wait, context).await
     }

@@ -198,7 +198,10 @@ impl<'a> Drive<'a> {
         }
         let waits = reason == Some(CompletionReason::WaitingForInput);
         self.log.advance(at);
-        match (self.log.first_question(), answer) {
+        let asked = answer
+            .as_ref()
+            .and_then(|answer| self.log.find_question(&answer.digest));
+        match (asked, answer) {
             (Some(asked), Some(answer)) if waits => self.answered(asked, answer),
             _ => self.log.commit([self.resumed()]),
         }

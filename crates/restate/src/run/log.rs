@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use ensemble_core::conversation::{ConversationState, Event, OpenExecution, Record};
-use ensemble_core::request::PendingRequest;
+use ensemble_core::request::{PendingRequest, RequestDigest};
 use ensemble_core::store::RunId;
 use ensemble_history::{Driver, RunHistory};
 use ensemble_language::plan::Plan;
@@ -121,15 +121,21 @@ impl<'a> Log<'a> {
         self.ctx.set(&key, Json(vec![child]));
     }
 
-    /// The agent whose execution waits, the number of the execution, and its first request.
-    pub(super) fn first_question(&self) -> Option<(Arc<str>, u32, PendingRequest)> {
-        let mut slots = self.state.open_turn()?.slots.iter();
-        slots.find_map(|slot| match &slot.progress {
-            OpenExecution::Waiting(requests) => {
-                let first = requests.first()?.clone();
-                Some((slot.start.agent.clone(), slot.start.execution, first))
-            }
-            _ => None,
-        })
+    /// Finds the request with this digest, or the first one: the agent whose execution waits, the number of the execution, and the
+    /// request. Returns `None` if nothing waits.
+    pub(super) fn find_question(&self, digest: &RequestDigest) -> Option<(Arc<str>, u32, PendingRequest)> {
+        let slots = self.state.open_turn()?.slots.iter();
+        let waiting = slots.flat_map(|slot| match &slot.progress {
+            OpenExecution::Waiting(requests) => requests.iter().map(move |request| (slot, request)).collect(),
+            _ => Vec::new(),
+        });
+        let waiting: Vec<_> = waiting.collect();
+        let shown = waiting.iter().find(|(_, request)| request.digest == *digest);
+        let (slot, request) = shown.or(waiting.first())?;
+        Some((
+            slot.start.agent.clone(),
+            slot.start.execution,
+            PendingRequest::clone(request),
+        ))
     }
 }

@@ -28,17 +28,17 @@ type Resumed<'a> = Pin<Box<dyn DurableFuture<Output = Option<DateTime<Utc>>> + S
 type Asked = (Arc<str>, u32, PendingRequest);
 
 impl Drive<'_> {
-    /// Waits for the answer to the first open question, and goes on with it. `false`: the run was cancelled.
+    /// Waits for the answer to one of the open questions, and goes on with it. `false`: the run was cancelled.
     pub(super) async fn wait_for_answer(&mut self) -> HandlerResult<bool> {
-        let Some(asked) = self.log.first_question() else {
-            return Ok(false);
-        };
-        let (agent, execution, _) = &asked;
-        let key = promise_of(agent, *execution, self.log.state().next_seq());
+        let key = promise_of(self.log.state().next_seq());
         let Ok(answer) = self.ctx.promise::<Json<Answer>>(&key).await else {
             return Ok(false);
         };
-        self.answered(asked, answer.into_inner());
+        let answer = answer.into_inner();
+        let Some(asked) = self.log.find_question(&answer.digest) else {
+            return Ok(false);
+        };
+        self.answered(asked, answer);
         self.begin_leg();
         Ok(true)
     }
@@ -61,10 +61,11 @@ impl Drive<'_> {
                         arguments: wanted.arguments,
                         decision,
                         digest: request.digest,
+                        by: answer.by,
                     };
                     self.decided.insert(agent, decided);
                 }
-                (None, None) => self.answers.push((agent, answer.answer)),
+                (None, None) => self.answers.push((agent, answer.answer, answer.by)),
                 // An answer of the other kind is none: the agent asks again.
                 _ => {}
             }

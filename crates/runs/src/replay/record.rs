@@ -10,7 +10,7 @@ use ensemble_core::conversation::{
 };
 use ensemble_core::runner::{AttemptResult, BoxFuture};
 use ensemble_core::store::{LogEnd, ReadError, RunReader};
-use ensemble_language::data::Usage;
+use ensemble_history::ExecutionAccount;
 use ensemble_language::ensemble::Ensemble;
 
 use super::compare::{RecordedDecision, RecordedDecisions};
@@ -200,27 +200,25 @@ impl LoggedTurns {
     /// Reads on to the next turn or message, or to the end.
     async fn rest_of_turn(&mut self) -> Result<RecordedTurn, ReadError> {
         let mut executions: HashMap<Arc<str>, Recorded> = HashMap::new();
-        let mut spent: HashMap<Arc<str>, Usage> = HashMap::new();
+        let mut accounts: HashMap<Arc<str>, ExecutionAccount> = HashMap::new();
         let mut parts: HashMap<Arc<str>, Vec<Arc<PartEnded>>> = HashMap::new();
         let mut exchanges: HashMap<Arc<str>, Exchanges> = HashMap::new();
         while let Some(record) = self.reader.next().await? {
             if let Some(within) = record.event.within() {
                 record.event.add_to(exchanges.entry(within.agent.clone()).or_default());
             }
+            if let Some(agent) = record.event.agent() {
+                let open = || ExecutionAccount::new(agent.into(), 0);
+                let account = accounts.entry(agent.into()).or_insert_with(open);
+                account.apply(&record.event, record.at);
+            }
             match record.event {
                 Event::TurnStarted(_) | Event::MessageAdded(_) => {
                     self.pending = Some(record.event);
                     break;
                 }
-                Event::ExecutionStarted(started) => {
-                    let lost = exchanges.get_mut(&started.agent).and_then(Exchanges::take_usage);
-                    let usage = spent.entry(started.agent).or_default();
-                    *usage = *usage + lost.unwrap_or_default();
-                }
                 Event::AttemptFailed(failed) => {
                     exchanges.remove(&failed.agent);
-                    let usage = spent.entry(failed.agent).or_default();
-                    *usage = *usage + failed.usage.unwrap_or_default();
                 }
                 Event::PartEnded(mut part) => {
                     let recorded = exchanges.get_mut(&part.agent).map(|all| all.take(Some(&part.key)));
@@ -232,10 +230,10 @@ impl LoggedTurns {
                     parts.entry(part.agent.clone()).or_default().push(Arc::from(part));
                 }
                 Event::ExecutionFinished(mut finished) => {
-                    let before = spent
+                    let used = accounts
                         .get(&finished.agent)
-                        .copied()
-                        .filter(|used| *used != Usage::default());
+                        .map(ExecutionAccount::usage_without_parts)
+                        .filter(|used| finished.usage.is_some() || !used.is_empty());
                     let agent = finished.agent.clone();
                     let recorded = exchanges.get_mut(&agent).map(|all| all.take(None));
                     finished.exchange.splice(..0, recorded.unwrap_or_default());
@@ -245,7 +243,7 @@ impl LoggedTurns {
                     };
                     let observation = AttemptResult {
                         parts: parts.remove(&agent).unwrap_or_default(),
-                        usage: Usage::sum(before, recorded.usage),
+                        usage: used,
                         ..recorded
                     };
                     let ended = Recorded::Ended(observation);
@@ -267,7 +265,8 @@ impl LoggedTurns {
                 }
                 Event::RunResumed(_) => (self.reason, self.is_cut, self.cut_by) = (None, true, None),
                 // What happened inside an execution was added above.
-                Event::ReplyReceived(_)
+                Event::ExecutionStarted(_)
+                | Event::ReplyReceived(_)
                 | Event::RequestStopped(_)
                 | Event::PermissionDecided(_)
                 | Event::ToolCallStarted(_)

@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
 use ensemble_core::conversation::{AttemptFailed, Event, ExecutionFinished, PartEnded, Within};
 use ensemble_core::thread::{Iteration, ToolCall, ToolEnd};
 use ensemble_core::trace::SpanContext;
+use ensemble_history::ExecutionAccount;
 use ensemble_language::data::{Failure, Usage};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_proto::tonic::trace::v1::span::{Event as SpanEvent, SpanKind};
@@ -38,7 +40,7 @@ pub(super) struct OpenExecution {
     run: Arc<str>,
     turn: u32,
     attempts: u64,
-    usage: Option<Usage>,
+    account: ExecutionAccount,
     model: Option<String>,
     events: Vec<SpanEvent>,
     /// How many requests and calls there were at each place, so that each has a name of its own.
@@ -69,7 +71,7 @@ impl OpenExecution {
             run,
             turn: place.turn,
             attempts: 0,
-            usage: None,
+            account: ExecutionAccount::new(place.agent.clone(), place.turn),
             model: None,
             events: Vec::new(),
             counts: HashMap::new(),
@@ -87,6 +89,16 @@ impl OpenExecution {
         self.attempts += 1;
         self.marks.clear();
         self.marks.insert((None, Vec::new()), now);
+    }
+
+    /// Adds an event to the account.
+    pub(super) fn count(&mut self, event: &Event, at: DateTime<Utc>) {
+        self.account.apply(event, at);
+    }
+
+    /// Returns the usage in this segment.
+    pub(super) fn usage(&self) -> Usage {
+        self.account.totals().usage
     }
 
     pub(super) fn asked(&mut self, now: u64) {
@@ -124,7 +136,6 @@ impl OpenExecution {
 
     pub(super) fn attempt_failed(&mut self, attempt: &AttemptFailed, fold: &Fold, ended: &mut Vec<Span>) {
         self.exchange(&(None, Vec::new()), &attempt.exchange, fold, ended);
-        self.usage = Usage::sum(self.usage, attempt.usage);
         let attributes = Attributes::default()
             .number("ensemble.attempt", u64::from(attempt.attempt))
             .text("error.type", kind(&attempt.failure))
@@ -164,11 +175,10 @@ impl OpenExecution {
         ended.push(whole);
     }
 
-    /// The end of the execution; what it has used.
-    pub(super) fn finish(mut self, end: &ExecutionFinished, fold: &mut Fold, ended: &mut Vec<Span>) -> Option<Usage> {
+    /// The end of the execution.
+    pub(super) fn finish(mut self, end: &ExecutionFinished, fold: &mut Fold, ended: &mut Vec<Span>) {
         self.exchange(&(None, Vec::new()), &end.exchange, fold, ended);
         self.cut_calls("cancelled", fold, ended);
-        self.usage = Usage::sum(self.usage, end.usage);
         let attributes = self
             .summed()
             .flag("ensemble.reused", end.reused)
@@ -177,11 +187,10 @@ impl OpenExecution {
         whole.attributes = ended_with(&mut whole, attributes, end.failure(), fold);
         ended.push(whole);
         fold.place(&self);
-        self.usage
     }
 
     /// The end of the segment comes before that of the execution.
-    pub(super) fn cut(mut self, ending: Ending, fold: &mut Fold, ended: &mut Vec<Span>) -> Option<Usage> {
+    pub(super) fn cut(mut self, ending: Ending, fold: &mut Fold, ended: &mut Vec<Span>) {
         let error = match ending {
             Ending::Cut(error) => Some(error),
             Ending::Waits => None,
@@ -192,7 +201,6 @@ impl OpenExecution {
         whole.status = error.and_then(|_| failed(None));
         ended.push(whole);
         fold.place(&self);
-        self.usage
     }
 
     fn whole(&mut self, fold: &Fold) -> Span {
@@ -215,7 +223,7 @@ impl OpenExecution {
         self.named()
             .number("ensemble.attempts", self.attempts)
             .maybe("gen_ai.request.model", self.model.clone())
-            .usage(self.usage)
+            .usage(Some(self.usage()))
     }
 
     fn part(&self, key: &str) -> SpanContext {

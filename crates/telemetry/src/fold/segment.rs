@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use ensemble_core::conversation::{CompletionReason, Event, ExecutionStarted, RunEnded, RunStarted, Within};
+use chrono::DateTime;
+use ensemble_core::conversation::{CompletionReason, Event, RunEnded, RunStarted, Within};
 use ensemble_core::trace::{SpanContext, TraceParent};
 use ensemble_language::data::Usage;
 use opentelemetry_proto::tonic::trace::v1::Span;
@@ -39,7 +40,7 @@ pub(super) struct Segment {
     events: Vec<SpanEvent>,
     turns: u64,
     executions: u64,
-    usage: Option<Usage>,
+    usage: Usage,
     open: Vec<OpenExecution>,
 }
 
@@ -60,12 +61,16 @@ impl Segment {
             events: Vec::new(),
             turns: 0,
             executions: 0,
-            usage: None,
+            usage: Usage::default(),
             open: Vec::new(),
         }
     }
 
     pub(super) fn take(&mut self, event: &Event, fold: &mut Fold, ended: &mut Vec<Span>) {
+        if let Some(place) = place_of(event) {
+            let at = DateTime::from_timestamp_nanos(i64::try_from(fold.now).unwrap_or(i64::MAX));
+            self.execution(&place, fold.now).count(event, at);
+        }
         if let Some(within) = event.within() {
             let execution = self.execution(within, fold.now);
             execution.take(event, fold, ended);
@@ -74,14 +79,11 @@ impl Segment {
         match event {
             Event::TurnStarted(_) => self.turns += 1,
             Event::ExecutionStarted(started) => {
-                let place = within(started);
+                let place = at(started.turn, &started.agent, started.execution);
                 self.execution(&place, fold.now).begin_attempt(fold.now);
             }
             Event::AttemptFailed(failed) => {
-                let place = Within {
-                    attempt: failed.attempt,
-                    ..at(failed.turn, &failed.agent, failed.execution)
-                };
+                let place = at(failed.turn, &failed.agent, failed.execution);
                 self.execution(&place, fold.now).attempt_failed(failed, fold, ended);
             }
             Event::PartEnded(part) => {
@@ -94,8 +96,8 @@ impl Segment {
                 let found = self.open.iter().position(|open| open.is(&place.agent, place.execution));
                 if let Some(found) = found {
                     let execution = self.open.remove(found);
-                    let used = execution.finish(finished, fold, ended);
-                    self.usage = Usage::sum(self.usage, used);
+                    self.usage = self.usage + execution.usage();
+                    execution.finish(finished, fold, ended);
                 }
             }
             Event::InputRequested(asked) => {
@@ -144,8 +146,8 @@ impl Segment {
         ended: &mut Vec<Span>,
     ) {
         for execution in std::mem::take(&mut self.open) {
-            let used = execution.cut(open, fold, ended);
-            self.usage = Usage::sum(self.usage, used);
+            self.usage = self.usage + execution.usage();
+            execution.cut(open, fold, ended);
         }
         let is_inside = fold.is_inside || self.run_id.contains("/sub/");
         let parent = match &self.outer {
@@ -174,7 +176,7 @@ impl Segment {
         let said = said.filter(|said| fold.with_content && !said.is_empty());
         let mut attributes = attributes
             .maybe("gen_ai.input.messages", said.map(|said| content::message("user", said)))
-            .usage(self.usage)
+            .usage(Some(self.usage))
             .maybe("error.type", error);
         attributes.0.extend(more.0);
         whole.attributes = attributes.0;
@@ -206,10 +208,18 @@ impl Segment {
     }
 }
 
-fn within(started: &ExecutionStarted) -> Within {
-    Within {
-        attempt: started.attempt,
-        ..at(started.turn, &started.agent, started.execution)
+/// Returns the execution of an event; `None` if the event has none.
+fn place_of(event: &Event) -> Option<Within> {
+    if let Some(within) = event.within() {
+        return Some(at(within.turn, &within.agent, within.execution));
+    }
+    match event {
+        Event::ExecutionStarted(event) => Some(at(event.turn, &event.agent, event.execution)),
+        Event::AttemptFailed(event) => Some(at(event.turn, &event.agent, event.execution)),
+        Event::PartEnded(event) => Some(at(event.turn, &event.agent, event.execution)),
+        Event::ExecutionFinished(event) => Some(at(event.turn, &event.agent, event.execution)),
+        Event::InputRequested(event) => Some(at(event.turn, &event.agent, event.execution)),
+        _ => None,
     }
 }
 

@@ -20,7 +20,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::asked::Asked;
 use super::said::{End, Said, Talking};
 use crate::app::App;
-use crate::conversations::{Found, LastReply, Place, ShownRequest, is_reply, permits, reply_of, used};
+use crate::conversations::{Found, LastReply, Place, ShownRequest, is_reply, permits, reply_of};
 use crate::reply::Failure;
 
 /// Begins a run or goes on with that of the conversation, and sends what is said. The run goes on if nobody listens.
@@ -30,7 +30,12 @@ pub(super) async fn talk(
     file: String,
     said: UnboundedSender<Said>,
 ) -> Result<Talking, Failure> {
-    let Begun { run, from, used, heard } = begin(&app, &asked, file).await?;
+    let Begun {
+        run,
+        from,
+        used_before,
+        heard,
+    } = begin(&app, &asked, file).await?;
     let begun = app.runs.summary(&run).await.map_err(Failure::from)?.last_at;
     let voice = voice(&app, &run).await;
     let listening = Listening {
@@ -38,7 +43,7 @@ pub(super) async fn talk(
         asked,
         run: run.clone(),
         voice,
-        usage: used,
+        used_before,
     };
     tokio::spawn(async move {
         let end = listening.listen(from, heard, &said).await;
@@ -52,8 +57,8 @@ struct Begun {
     run: RunId,
     /// The first record of the answer.
     from: u64,
-    /// What the answer has used before that record.
-    used: Usage,
+    /// What the run had used before the answer.
+    used_before: Usage,
     /// The run was cut short, and this is what the client has heard last: the message answers it, or comes after its reply.
     heard: Option<String>,
 }
@@ -63,7 +68,7 @@ impl Begun {
         Self {
             run,
             from,
-            used: Usage::default(),
+            used_before: Usage::default(),
             heard: None,
         }
     }
@@ -111,6 +116,7 @@ async fn begin(app: &App, asked: &Asked, file: String) -> Result<Begun, Failure>
 async fn take_up(app: &App, found: Found, last: String) -> Result<Begun, Failure> {
     let (runs, run) = (app.runs.clone(), found.run.clone());
     app.driving(async move {
+        let used_until_now = runs.summary(&run).await?.usage;
         if found.is_cut {
             runs.resume(&run, RunOptions::default()).await?;
         } else if found.place == Place::Replied {
@@ -118,13 +124,23 @@ async fn take_up(app: &App, found: Found, last: String) -> Result<Begun, Failure
                 .await?;
         }
         let Found {
-            run, place, from, used, ..
+            run,
+            place,
+            from,
+            used_before,
+            ..
         } = found;
+        let used_before = used_before.unwrap_or(used_until_now);
         let heard = match place {
             Place::Heard(text) => Some(text),
             Place::Replied | Place::Unanswered => None,
         };
-        Ok(Begun { run, from, used, heard })
+        Ok(Begun {
+            run,
+            from,
+            used_before,
+            heard,
+        })
     })
     .await
 }
@@ -169,7 +185,8 @@ struct Listening {
     asked: Asked,
     run: RunId,
     voice: Option<Arc<str>>,
-    usage: Usage,
+    /// What the run had used before the answer.
+    used_before: Usage,
 }
 
 impl Listening {
@@ -209,7 +226,7 @@ impl Listening {
                     if next.run == self.run && matches!(record.event, Event::RunEnded(_)) =>
                 {
                     runs.ended(&run).await;
-                    self.usage = Usage::default();
+                    self.used_before = self.run_usage().await?;
                     let added = async move { continue_run(&runs, &run, last).await };
                     self.app.driving(added).await?;
                     return Ok(record.seq + 1);
@@ -220,7 +237,7 @@ impl Listening {
         Err(Failure::gone("the run was stopped"))
     }
 
-    async fn until_end(mut self, mut follow: Follow, said: &UnboundedSender<Said>) -> Result<End, Failure> {
+    async fn until_end(self, mut follow: Follow, said: &UnboundedSender<Said>) -> Result<End, Failure> {
         loop {
             let next = follow.next().await.map_err(|error| Failure::gone(error.to_string()))?;
             let Some(next) = next else {
@@ -229,7 +246,6 @@ impl Listening {
             let is_outermost = next.run == self.run;
             match next.kind {
                 RunEventKind::Committed(record) if is_outermost => {
-                    self.add_up(&record.event);
                     if let Event::RunEnded(ended) = &record.event {
                         return self.ended(ended).await;
                     }
@@ -243,7 +259,8 @@ impl Listening {
                     // One request at a time is shown: the first in the order of the file.
                     if let Some(first) = self.app.runs.open_requests(&self.run).first() {
                         let shown = ShownRequest::new(first.request());
-                        return Ok(self.end(request_text(first), "stop", Some(shown)));
+                        let text = request_text(first);
+                        return self.end(text, "stop", Some(shown)).await;
                     }
                 }
                 RunEventKind::Committed(_) | RunEventKind::Live(_) => {}
@@ -255,10 +272,9 @@ impl Listening {
         live.attempt == 1 && self.voice.as_deref() == Some(&*live.agent)
     }
 
-    fn add_up(&mut self, event: &Event) {
-        if let Some(used) = used(event) {
-            self.usage = self.usage + used;
-        }
+    /// Returns the usage of the run until now.
+    async fn run_usage(&self) -> Result<Usage, Failure> {
+        Ok(self.app.runs.summary(&self.run).await.map_err(Failure::from)?.usage)
     }
 
     async fn ended(self, ended: &RunEnded) -> Result<End, Failure> {
@@ -274,22 +290,19 @@ impl Listening {
         // The next message must find the run closed.
         self.app.runs.ended(&self.run).await;
         let state = self.app.runs.recorded(&self.run).await.map_err(Failure::from)?.state;
-        Ok(self.end(reply_of(&state), finish, None))
+        self.end(reply_of(&state), finish, None).await
     }
 
     /// The next message of this conversation belongs to this run.
-    fn end(self, text: String, finish: &'static str, shown: Option<ShownRequest>) -> End {
+    async fn end(self, text: String, finish: &'static str, shown: Option<ShownRequest>) -> Result<End, Failure> {
+        let usage = self.run_usage().await?.since(self.used_before);
         let Asked { model, messages, .. } = &self.asked;
         let last = LastReply {
             run: self.run.clone(),
             shown,
         };
         self.app.conversations.remember(model, messages, &text, last);
-        End {
-            text,
-            finish,
-            usage: self.usage,
-        }
+        Ok(End { text, finish, usage })
     }
 }
 

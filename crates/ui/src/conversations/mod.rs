@@ -26,7 +26,7 @@ use recorded::{Recorded, canonical};
 pub(crate) use messages::Messages;
 pub(crate) use recorded::Found;
 pub(crate) use reply::{is_reply, permits, reply_of};
-pub(crate) use transcript::{Place, used};
+pub(crate) use transcript::Place;
 
 /// Who stops a run with the button of the page, as the record tells it.
 pub(crate) const BY_PAGE: &str = "the page";

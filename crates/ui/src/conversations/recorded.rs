@@ -38,8 +38,8 @@ pub(crate) struct Found {
     pub(crate) is_cut: bool,
     /// The record from which its reply is to be followed.
     pub(crate) from: u64,
-    /// What the reply has used before that record.
-    pub(crate) used: Usage,
+    /// What the run had used before the reply; `None` if the reply has not begun.
+    pub(crate) used_before: Option<Usage>,
 }
 
 impl Recorded {
@@ -154,16 +154,15 @@ impl Entry {
             (Place::Heard(_), _) => is_cut || (is_here && is_asking(runs, run.id())),
             (Place::Unanswered, End::Failed) => false,
         };
-        let (from, used) = match is_cut || place != Place::Unanswered {
-            true => (self.transcript.records, leg.used),
-            false => (leg.from, leg.used_before),
+        let from = match is_cut || place != Place::Unanswered {
+            true => self.transcript.records,
+            false => leg.from,
         };
         is_right.then(|| Found {
             run: run.id().clone(),
-            used: if place == Place::Replied {
-                Usage::default()
-            } else {
-                used
+            used_before: match place {
+                Place::Replied => None,
+                Place::Unanswered | Place::Heard(_) => Some(leg.used_before),
             },
             place,
             is_cut,

@@ -35,10 +35,8 @@ pub(super) struct Leg {
     pub(super) was_resumed: bool,
     /// The record with which it begins, or with which it was resumed.
     pub(super) from: u64,
-    /// What was used before that record.
+    /// What the run had used before the leg.
     pub(super) used_before: Usage,
-    /// What was used until now.
-    pub(super) used: Usage,
 }
 
 /// The end of a segment.
@@ -91,8 +89,8 @@ impl Transcript {
     fn take(&mut self, record: &Record, state: &ConversationState) {
         self.records = record.seq + 1;
         match &record.event {
-            Event::RunStarted(started) => self.legs.push(Leg::begun(&started.input, record.seq)),
-            Event::MessageAdded(added) => self.legs.push(Leg::begun(&added.text, record.seq)),
+            Event::RunStarted(started) => self.legs.push(Leg::begun(&started.input, record.seq, state.usage())),
+            Event::MessageAdded(added) => self.legs.push(Leg::begun(&added.text, record.seq, state.usage())),
             other => {
                 if let Some(leg) = self.legs.last_mut() {
                     leg.take(other, record.seq, state);
@@ -143,28 +141,23 @@ impl Transcript {
 }
 
 impl Leg {
-    fn begun(text: &str, seq: u64) -> Self {
+    fn begun(text: &str, seq: u64, used_before: Usage) -> Self {
         Self {
             text: digest(text),
             answers: Vec::new(),
             end: End::Open,
             was_resumed: false,
             from: seq,
-            used_before: Usage::default(),
-            used: Usage::default(),
+            used_before,
         }
     }
 
     fn take(&mut self, event: &Event, seq: u64, state: &ConversationState) {
-        if let Some(used) = used(event) {
-            self.used = self.used + used;
-        }
         match event {
             Event::RunResumed(_) => {
                 self.end = End::Open;
                 self.was_resumed = true;
                 self.from = seq;
-                self.used_before = self.used;
             }
             Event::ExecutionFinished(finished) => self.answers.extend(answer(finished, state.plan())),
             Event::PermissionDecided(decided) if decided.by == DecidedBy::Operator => {
@@ -234,16 +227,6 @@ impl Given {
             }
             _ => false,
         }
-    }
-}
-
-/// Returns the tokens and the cost in an event.
-pub(crate) fn used(event: &Event) -> Option<Usage> {
-    match event {
-        Event::ExecutionFinished(finished) => finished.usage,
-        Event::AttemptFailed(failed) => failed.usage,
-        Event::PartEnded(part) => part.usage,
-        _ => None,
     }
 }
 

@@ -25,7 +25,8 @@ use tokio::task::JoinHandle;
 use self::program::Live;
 pub use self::simulated::{CONFIG as SIMULATED_CONFIG, run_simulated};
 use super::build_error::BuildError;
-use super::dialogue::{Cause, Now, RoundOutcome, RoundRequest, Tools};
+use super::dialogue::external::complete_round;
+use super::dialogue::{Cause, Now, RoundEnd, RoundRequest, Thread, Tools};
 use super::llm::{Converse, LlmRunner};
 use super::tool::ToolPermissions;
 use super::{BoxFuture, Execution};
@@ -152,11 +153,13 @@ impl Converse for External {
         _tools: &'a dyn Tools,
         live_output: &'a dyn LiveOutput,
         execution: &'a Execution,
-    ) -> BoxFuture<'a, RoundOutcome> {
+    ) -> BoxFuture<'a, RoundEnd> {
         Box::pin(async move {
-            let booked = super::dialogue::Booked::new(&execution.notes);
-            let end = turn::performed(self, &opening, live_output, execution, booked.progress()).await;
-            booked.finish(end, (self.now)())
+            let ledger = &execution.ledger;
+            ledger.begin_round(Thread::default(), 0);
+            let end = turn::performed(self, &opening, live_output, execution).await;
+            complete_round(ledger, &end, (self.now)());
+            end
         })
     }
 

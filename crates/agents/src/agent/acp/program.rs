@@ -58,7 +58,7 @@ impl Live {
             sandbox: None,
             run_id: &execution.run_id,
             watchdog: external.programs.watchdog.clone(),
-            notes: &execution.notes,
+            ledger: &execution.ledger,
         };
         let started = service::start(&external.invocation, settings).await;
         let (service, stdin, stdout) = started.map_err(unavailable)?;
@@ -160,7 +160,7 @@ impl Live {
 
     /// Adds the new stderr of the program to the notes of the execution.
     pub(super) fn pass_on(&self, execution: &Execution) {
-        execution.notes.add_stderr(&self.service.stderr().take());
+        execution.ledger.add_stderr(&self.service.stderr().take());
     }
 
     /// Ends the program: its prompt is cancelled, its stdin is closed, and its group is killed.

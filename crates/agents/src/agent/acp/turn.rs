@@ -11,11 +11,14 @@ use super::program::{Live, NO_METHOD, Session, refusal};
 use super::protocol::{self, Answers, FileDiff, Phase, Request, ToolNews, Update};
 use super::told::{GO_ON, to_new_session, with_schema};
 use super::wire::Frame;
-use crate::agent::dialogue::{Cause, Progress, RoundRequest};
+use crate::agent::dialogue::external::{
+    ProgramMessage, add_message, continue_iteration, end_call, note_data, open_iteration,
+};
+use crate::agent::dialogue::{Cause, RoundEnd, RoundRequest, record_iteration};
 use crate::agent::tool::Permitted;
 use crate::agent::{BoxFuture, Execution};
 use ensemble_core::request::PendingRequest;
-use ensemble_core::thread::{LiveOutput, LiveUpdate, StopReason, Thread};
+use ensemble_core::thread::{LiveOutput, LiveUpdate, StopReason, Thread, ToolCall};
 use ensemble_language::data::{FailureKind, JsonMap, Usage};
 use ensemble_language::ensemble::{AcpToolKind, Permission};
 use ensemble_models::estimate_tokens;
@@ -31,15 +34,14 @@ pub(super) async fn performed(
     opening: &RoundRequest,
     live_output: &dyn LiveOutput,
     execution: &Execution,
-    progress: &Progress,
-) -> Result<(String, StopReason), Cause> {
+) -> RoundEnd {
     let before = match &opening.goes_on {
         Some(iteration) => (*opening.thread).clone().followed_by(vec![iteration.clone()]),
         None => (*opening.thread).clone(),
     };
     let text = match &opening.goes_on {
         Some(iteration) => {
-            progress.go_on_with(iteration, &opening.records).await;
+            continue_iteration(&execution.ledger, iteration, &opening.records).await;
             GO_ON.to_owned()
         }
         None => opening.text.clone(),
@@ -56,13 +58,18 @@ pub(super) async fn performed(
         Session::New => to_new_session(system, &before, &text),
     };
     let told = with_schema(told, opening.output_schema.as_deref());
-    progress.open(opening, text, (external.now)(), &[(SESSION, json!(live.session))]);
+    open_iteration(
+        &execution.ledger,
+        opening,
+        text,
+        (external.now)(),
+        &[(SESSION, json!(live.session))],
+    );
     let mut turn = Turn {
         external,
         opening,
         live_output,
         execution,
-        progress,
         live: Some(live),
         calls: Calls::default(),
         text: String::new(),
@@ -101,7 +108,6 @@ struct Turn<'a> {
     opening: &'a RoundRequest,
     live_output: &'a dyn LiveOutput,
     execution: &'a Execution,
-    progress: &'a Progress,
     /// The program, until it is handed on.
     live: Option<Live>,
     calls: Calls,
@@ -131,7 +137,7 @@ type Deciding<'a> = FuturesUnordered<BoxFuture<'a, Decided>>;
 
 impl<'a> Turn<'a> {
     async fn hold(&mut self, told: &str) -> Result<(String, StopReason), Cause> {
-        self.progress.add_usage(Usage {
+        self.execution.ledger.add_usage(Usage {
             requests: 1,
             ..Usage::default()
         });
@@ -205,8 +211,8 @@ impl<'a> Turn<'a> {
                     .receive(&self.opening.source, LiveUpdate::Reasoning(&text));
                 self.thought.push_str(&text);
             }
-            Some(Update::Plan(plan)) => self.progress.note(PLAN, plan),
-            Some(Update::Cost(cost)) => self.progress.note("session_cost", cost),
+            Some(Update::Plan(plan)) => note_data(&self.execution.ledger, PLAN, plan),
+            Some(Update::Cost(cost)) => note_data(&self.execution.ledger, "session_cost", cost),
             Some(Update::Tool(news)) => self.tool(news, false).await?,
             Some(Update::Other) | None => {}
         }
@@ -226,9 +232,8 @@ impl<'a> Turn<'a> {
         let (is_new, id, kind) = self.calls.add(news);
         if is_new {
             let call = self.calls.call(&id);
-            self.progress
-                .say(text, thought, self.name(), vec![call], (self.external.now)());
-            self.progress.record(&self.opening.records).await;
+            self.add_message(text, thought, vec![call]);
+            record_iteration(&self.execution.ledger, &self.opening.records).await;
         } else {
             self.text = text;
             self.thought = thought;
@@ -262,7 +267,7 @@ impl<'a> Turn<'a> {
 
     async fn end(&mut self, id: &str, is_failed: bool) {
         if let Some(call) = self.calls.end(id, is_failed) {
-            self.progress.end_call(&call);
+            end_call(&self.execution.ledger, &call);
             self.opening.records.call_ended(&call, Usage::default()).await;
             self.live_output
                 .receive(&self.opening.source, LiveUpdate::ToolEnded(&call));
@@ -431,7 +436,7 @@ impl<'a> Turn<'a> {
             .and_then(protocol::prompt_end);
         let tokens = end.as_ref().ok().and_then(|end| end.tokens);
         let (input, cached, output) = tokens.unwrap_or((estimate_tokens(told), 0, self.said.div_ceil(4)));
-        self.progress.add_usage(Usage {
+        self.execution.ledger.add_usage(Usage {
             input_tokens: input,
             cached_tokens: cached,
             output_tokens: output,
@@ -447,7 +452,7 @@ impl<'a> Turn<'a> {
             return Err(Cause::Waits(requests));
         }
         let end = end.map_err(|error| Cause::External(FailureKind::Model, error))?;
-        self.progress.note("stop_reason", json!(end.reason));
+        note_data(&self.execution.ledger, "stop_reason", json!(end.reason));
         let reply = std::mem::take(&mut self.last_text);
         match end.reason {
             StopReason::EndTurn | StopReason::MaxTokens => Ok((reply, end.reason)),
@@ -471,9 +476,18 @@ impl<'a> Turn<'a> {
             self.last_text.clone_from(&text);
         }
         if !text.is_empty() || !self.calls.is_any() {
-            self.progress
-                .say(text, thought, self.name(), Vec::new(), (self.external.now)());
+            self.add_message(text, thought, Vec::new());
         }
+    }
+
+    fn add_message(&self, text: String, thought: String, calls: Vec<ToolCall>) {
+        let message = ProgramMessage {
+            text,
+            thought,
+            from: self.name(),
+            calls,
+        };
+        add_message(&self.execution.ledger, message, (self.external.now)());
     }
 
     /// The program's own name, else that in the file.

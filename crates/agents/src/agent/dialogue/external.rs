@@ -4,131 +4,118 @@ use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
 use super::Cause;
-use super::round::{Progress, RoundOutcome, RoundRequest};
-use crate::agent::Notes;
-use ensemble_core::runner::ExecutionRecords;
+use super::round::{RoundEnd, RoundRequest, complete_iteration};
+use ensemble_core::runner::{AttemptLedger, ExecutionRecords};
 use ensemble_core::thread::{
     Iteration, Message, Reasoning, Role, StopReason, TASK, Thread, ToolCall, ToolEnd, UNKNOWN_FATE,
 };
 use ensemble_language::data::Usage;
 
-pub(in crate::agent) use super::round::Booked;
+/// Completes the current iteration of a round that has ended so.
+pub(in crate::agent) fn complete_round(ledger: &AttemptLedger, end: &RoundEnd, at: DateTime<Utc>) {
+    let reason = end
+        .as_ref()
+        .map_or_else(Cause::stop_reason, |(_, reason)| Some(*reason));
+    complete_iteration(ledger, at, reason);
+}
 
-impl<'n> Booked<'n> {
-    /// The progress of a new round.
-    pub(in crate::agent) fn new(notes: &'n Notes) -> Self {
-        Self {
-            progress: Progress::default(),
-            notes,
-        }
+/// Begins a round with the iteration in which the execution was cut short. The fate of its open calls is not known.
+pub(in crate::agent) async fn continue_iteration(
+    ledger: &AttemptLedger,
+    iteration: &Iteration,
+    records: &ExecutionRecords,
+) {
+    let mut iteration = iteration.clone();
+    let open = iteration.tool_calls.iter_mut().filter(|call| call.end.is_none());
+    let mut ended = Vec::new();
+    for call in open {
+        call.end = Some(ToolEnd::Error(UNKNOWN_FATE.to_owned()));
+        ended.push(call.clone());
     }
-
-    pub(in crate::agent) fn progress(&self) -> &Progress {
-        &self.progress
-    }
-
-    /// The outcome of the round, which has ended.
-    pub(in crate::agent) fn finish(self, end: Result<(String, StopReason), Cause>, at: DateTime<Utc>) -> RoundOutcome {
-        let reason = end
-            .as_ref()
-            .map_or_else(Cause::stop_reason, |(_, reason)| Some(*reason));
-        self.progress.close(at, reason);
-        self.progress.lock().end = Some(end);
-        self.progress.lock().clone()
+    ledger.begin_round(Thread::of(vec![iteration]), 1);
+    for call in ended {
+        records.call_ended(&call, Usage::default()).await;
     }
 }
 
-impl Progress {
-    /// Begins with the iteration in which the execution was cut short. What has become of its open calls is not known.
-    pub(in crate::agent) async fn go_on_with(&self, iteration: &Iteration, records: &ExecutionRecords) {
-        let mut iteration = iteration.clone();
-        let open = iteration.tool_calls.iter_mut().filter(|call| call.end.is_none());
-        let mut ended = Vec::new();
-        for call in open {
-            call.end = Some(ToolEnd::Error(UNKNOWN_FATE.to_owned()));
-            ended.push(call.clone());
-        }
-        self.change(|_| Thread::of(vec![iteration]));
-        self.lock().recorded.iterations = 1;
-        for call in ended {
-            records.call_ended(&call, Usage::default()).await;
-        }
-    }
-
-    /// Opens an iteration with this message.
-    pub(in crate::agent) fn open(
-        &self,
-        opening: &RoundRequest,
-        text: String,
-        at: DateTime<Utc>,
-        notes: &[(&str, Value)],
-    ) {
-        let said = vec![Message::new(Role::User, text)];
-        self.change(|exchange| {
-            let exchange = exchange.opened(said, at);
-            let exchange = match &opening.remembered_text {
-                Some(text) => exchange.noted(TASK, text.as_str()),
-                None => exchange,
-            };
-            notes
-                .iter()
-                .fold(exchange, |exchange, (key, value)| exchange.noted(key, value.clone()))
-        });
-    }
-
-    /// Adds what was said, and the calls that follow it, to the iteration, or to a new one if it has been recorded.
-    pub(in crate::agent) fn say(
-        &self,
-        text: String,
-        thought: String,
-        from: String,
-        calls: Vec<ToolCall>,
-        at: DateTime<Utc>,
-    ) {
-        let is_recorded = {
-            let outcome = self.lock();
-            let last = outcome.exchange.iterations().last();
-            last.is_none_or(|last| last.messages.iter().any(|message| message.role == Role::Assistant))
+/// Opens an iteration with this message.
+pub(in crate::agent) fn open_iteration(
+    ledger: &AttemptLedger,
+    opening: &RoundRequest,
+    text: String,
+    at: DateTime<Utc>,
+    notes: &[(&str, Value)],
+) {
+    let said = vec![Message::new(Role::User, text)];
+    ledger.change_exchange(|exchange| {
+        let exchange = exchange.opened(said, at);
+        let exchange = match &opening.remembered_text {
+            Some(text) => exchange.noted(TASK, text.as_str()),
+            None => exchange,
         };
-        let reasoning = (!thought.trim().is_empty()).then(|| Reasoning {
-            from: from.clone(),
-            text: thought,
-            ..Reasoning::default()
-        });
-        self.change(|exchange| {
-            let exchange = if is_recorded {
-                opened_anew(exchange, at)
-            } else {
-                exchange
-            };
+        notes
+            .iter()
+            .fold(exchange, |exchange, (key, value)| exchange.noted(key, value.clone()))
+    });
+}
+
+/// A message of an external program, with the calls that follow it.
+pub(in crate::agent) struct ProgramMessage {
+    /// The text.
+    pub(in crate::agent) text: String,
+    /// The reasoning before the text.
+    pub(in crate::agent) thought: String,
+    /// The name of the program.
+    pub(in crate::agent) from: String,
+    /// The calls.
+    pub(in crate::agent) calls: Vec<ToolCall>,
+}
+
+/// Adds a message to the iteration, or to a new one if it has a message of the program.
+pub(in crate::agent) fn add_message(ledger: &AttemptLedger, message: ProgramMessage, at: DateTime<Utc>) {
+    let ProgramMessage {
+        text,
+        thought,
+        from,
+        calls,
+    } = message;
+    let is_recorded = ledger.with_exchange(|exchange| {
+        let last = exchange.iterations().last();
+        last.is_none_or(|last| last.messages.iter().any(|message| message.role == Role::Assistant))
+    });
+    let reasoning = (!thought.trim().is_empty()).then(|| Reasoning {
+        from: from.clone(),
+        text: thought,
+        ..Reasoning::default()
+    });
+    ledger.change_exchange(|exchange| {
+        let exchange = if is_recorded {
+            opened_anew(exchange, at)
+        } else {
             exchange
-                .add_assistant_message(text, calls)
-                .reasoned(reasoning)
-                .noted("model", from)
-        });
-    }
+        };
+        exchange
+            .add_assistant_message(text, calls)
+            .reasoned(reasoning)
+            .noted("model", from)
+    });
+}
 
-    /// Adds data to the current iteration.
-    pub(in crate::agent) fn note(&self, key: &str, value: Value) {
-        self.change(|exchange| exchange.noted(key, value));
-    }
+/// Adds data to the current iteration.
+pub(in crate::agent) fn note_data(ledger: &AttemptLedger, key: &str, value: Value) {
+    ledger.change_exchange(|exchange| exchange.noted(key, value));
+}
 
-    /// Adds the end of a call, wherever it stands.
-    pub(in crate::agent) fn end_call(&self, ended: &ToolCall) {
-        self.change(|exchange| {
-            let mut iterations = exchange.into_iterations();
-            let mut calls = iterations.iter_mut().rev().flat_map(|one| &mut one.tool_calls);
-            if let Some(call) = calls.find(|call| call.end.is_none() && call.id == ended.id) {
-                *call = ended.clone();
-            }
-            Thread::of(iterations)
-        });
-    }
-
-    pub(in crate::agent) fn add_usage(&self, usage: Usage) {
-        let mut outcome = self.lock();
-        outcome.usage = outcome.usage + usage;
-    }
+/// Adds the end of a call to the iteration that contains the call.
+pub(in crate::agent) fn end_call(ledger: &AttemptLedger, ended: &ToolCall) {
+    ledger.change_exchange(|exchange| {
+        let mut iterations = exchange.into_iterations();
+        let mut calls = iterations.iter_mut().rev().flat_map(|one| &mut one.tool_calls);
+        if let Some(call) = calls.find(|call| call.end.is_none() && call.id == ended.id) {
+            *call = ended.clone();
+        }
+        Thread::of(iterations)
+    });
 }
 
 /// A new iteration of the same session.

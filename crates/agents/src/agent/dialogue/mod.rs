@@ -57,7 +57,8 @@ mod call_ids;
 mod context_window;
 mod error;
 #[cfg(feature = "acp")]
-mod external;
+#[cfg(feature = "acp")]
+pub(in crate::agent) mod external;
 mod function;
 #[cfg(feature = "process")]
 mod process;
@@ -73,11 +74,10 @@ mod typed;
 mod window;
 
 pub use error::{Cause, DialogueError};
-#[cfg(feature = "acp")]
-pub(in crate::agent) use external::Booked;
 pub use function::ToolError;
 pub(in crate::agent) use round::count;
-pub use round::{Ended, Progress, Recorded, RoundOutcome, RoundRequest};
+pub(in crate::agent) use round::record_iteration;
+pub use round::{Ended, RoundEnd, RoundRequest};
 pub use step::{Calls, Step};
 pub use stream::{DialogueStream, Piece};
 pub use tools::{Admission, NoTools, Tools};

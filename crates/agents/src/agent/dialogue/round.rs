@@ -1,25 +1,21 @@
 //! One round of a dialogue: from a user message to the final reply of the model.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
-use super::super::Notes;
 use super::call_ids::make_unique;
 use super::too_long::{again, beside_messages, shorter, tokens as tokens_of, within};
 use super::tools::Calling;
 use super::{Cause, Dialogue, Tools, WindowInput, WindowOutput};
-use ensemble_core::runner::ExecutionRecords;
+use ensemble_core::runner::{AttemptLedger, ExecutionRecords};
 use ensemble_core::thread::{
     Attachment, ExecutionRef, Iteration, LiveOutput, Message, Role, StopReason, TASK, Thread, ToolCall,
 };
 use ensemble_language::data::{Remaining, Usage};
 use ensemble_language::ensemble::Price;
-use ensemble_models::{
-    ModelAnswer, ModelQuery, ModelReply, ToolSpec, estimate_attachment, estimate_files, estimate_tokens,
-};
+use ensemble_models::{ModelQuery, ModelReply, ToolSpec, estimate_attachment, estimate_files, estimate_tokens};
 
 /// The parameters of a round.
 #[derive(Debug, Clone)]
@@ -36,11 +32,11 @@ pub struct RoundRequest {
     pub systems: Vec<Option<String>>,
     /// The execution that makes the requests.
     pub source: ExecutionRef,
-    /// The number of requests before this round.
+    /// The number of requests before the attempt.
     pub requests_made: u64,
     /// The maximum number of requests in this round.
     pub max_requests: u32,
-    /// The budget of this round. When it is used up, the results of tools are not sent to the model.
+    /// The budget of the attempt. When it is used up, the results of tools are not sent to the model.
     pub remaining: Remaining,
     /// The schema that the final reply must match, for providers that can enforce it.
     pub output_schema: Option<Arc<Value>>,
@@ -68,63 +64,25 @@ pub struct Ended {
     pub warnings: Vec<String>,
 }
 
-/// The outcome of a round so far, whether it has ended or not.
-#[derive(Debug, Clone, Default)]
-pub struct RoundOutcome {
-    /// The iterations that this round has added to the thread.
-    pub exchange: Thread,
-    /// The usage of the round so far.
-    pub usage: Usage,
-    /// Warnings for the user.
-    pub warnings: Vec<String>,
-    /// What is in the records of the execution.
-    pub recorded: Recorded,
-    /// The final reply with its stop reason, or the error; `None` while the round is running.
-    pub end: Option<Result<(String, StopReason), Cause>>,
-}
-
-/// The parts of an execution that its records contain, so that its end does not repeat them.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Recorded {
-    /// The number of iterations, from the first.
-    pub iterations: usize,
-    /// The usage.
-    pub usage: Usage,
-}
+/// The end of a round: the final reply with its stop reason, or the error.
+pub type RoundEnd = Result<(String, StopReason), Cause>;
 
 impl Dialogue {
-    /// Runs one round with these tools. `progress` is always up to date, so that it has the outcome so far if the
-    /// future is dropped.
+    /// Runs one round with these tools. The ledger is always up to date, so that it has the iterations and the usage so far
+    /// if the future is dropped.
     pub async fn hold(
         &self,
         opening: RoundRequest,
         tools: &dyn Tools,
         live_output: &dyn LiveOutput,
-        progress: &Progress,
-    ) {
-        let end = self.rounds(&opening, tools, live_output, progress).await;
+        ledger: &AttemptLedger,
+    ) -> RoundEnd {
+        let end = self.rounds(&opening, tools, live_output, ledger).await;
         let reason = end
             .as_ref()
             .map_or_else(Cause::stop_reason, |(_, reason)| Some(*reason));
-        progress.close((self.now)(), reason);
-        progress.lock().end = Some(end);
-    }
-
-    /// Runs one round for an execution. The usage is also added to the notes of the execution, even if the future is
-    /// dropped.
-    pub(in crate::agent) async fn booked(
-        &self,
-        opening: RoundRequest,
-        tools: &dyn Tools,
-        live_output: &dyn LiveOutput,
-        notes: &Notes,
-    ) -> RoundOutcome {
-        let booked = Booked {
-            progress: Progress::default(),
-            notes,
-        };
-        self.hold(opening, tools, live_output, &booked.progress).await;
-        booked.progress.lock().clone()
+        complete_iteration(ledger, (self.now)(), reason);
+        end
     }
 
     async fn rounds(
@@ -132,18 +90,18 @@ impl Dialogue {
         opening: &RoundRequest,
         tools: &dyn Tools,
         live_output: &dyn LiveOutput,
-        progress: &Progress,
-    ) -> Result<(String, StopReason), Cause> {
-        let mut going_on = self.opened(opening, tools, progress).await?;
+        ledger: &AttemptLedger,
+    ) -> RoundEnd {
+        let mut going_on = self.opened(opening, tools, ledger).await?;
         loop {
             let (specs, calls) = match going_on.take() {
                 Some(due) => due,
                 None => {
-                    let (specs, reply) = self.replied(opening, tools, live_output, progress).await?;
+                    let (specs, reply) = self.replied(opening, tools, live_output, ledger).await?;
                     if reply.tool_calls.is_empty() {
                         return Ok((reply.text, reply.stop_reason));
                     }
-                    progress.record(&opening.records).await;
+                    record_iteration(ledger, &opening.records).await;
                     (specs, reply.tool_calls)
                 }
             };
@@ -153,21 +111,19 @@ impl Dialogue {
                 source: &opening.source,
                 live_output,
                 records: &opening.records,
-                book: &|usage| progress.book_call(usage),
-                warn: &|warning| progress.warn(warning),
+                ledger,
             };
             let results = calling.perform(calls).await;
             let requests = tools.waits_for();
             if !requests.is_empty() {
                 return Err(Cause::Waits(requests));
             }
-            let is_last = progress.lock().exchange.exceeded_max_iterations(opening.max_requests);
-            progress.change(|exchange| exchange.add_tool_results(results, (self.now)()));
+            let is_last = ledger.with_exchange(|exchange| exchange.exceeded_max_iterations(opening.max_requests));
+            ledger.change_exchange(|exchange| exchange.add_tool_results(results, (self.now)()));
             if is_last {
                 return Err(Cause::MaxTurnRequests(opening.max_requests));
             }
-            let used = progress.lock().usage;
-            if let Some(limit) = opening.remaining.without(used).used_up() {
+            if let Some(limit) = opening.remaining.without(ledger.usage()).used_up() {
                 return Err(Cause::UsedUp(limit));
             }
         }
@@ -178,14 +134,15 @@ impl Dialogue {
         &self,
         opening: &RoundRequest,
         tools: &dyn Tools,
-        progress: &Progress,
+        ledger: &AttemptLedger,
     ) -> Result<Option<DueCalls>, Cause> {
         let Some(iteration) = &opening.goes_on else {
             let said = vec![Message {
                 attachments: opening.attachments.clone(),
                 ..Message::new(Role::User, opening.text.clone())
             }];
-            progress.change(|exchange| {
+            ledger.begin_round(Thread::default(), 0);
+            ledger.change_exchange(|exchange| {
                 let mut exchange = exchange.opened(said, (self.now)());
                 if let Some(Some(system)) = opening.systems.first() {
                     exchange = exchange.noted(SYSTEM_PROMPT, system.as_str());
@@ -197,8 +154,7 @@ impl Dialogue {
             });
             return Ok(None);
         };
-        progress.change(|_| Thread::of(vec![iteration.clone()]));
-        progress.lock().recorded.iterations = 1;
+        ledger.begin_round(Thread::of(vec![iteration.clone()]), 1);
         let due: Vec<ToolCall> = iteration
             .tool_calls
             .iter()
@@ -216,13 +172,13 @@ impl Dialogue {
         opening: &RoundRequest,
         tools: &dyn Tools,
         live_output: &dyn LiveOutput,
-        progress: &Progress,
+        ledger: &AttemptLedger,
     ) -> Result<(Arc<[ToolSpec]>, ModelReply), Cause> {
         // Asked each time: a server may have changed its tools.
         let specs = tools.specs().await.map_err(Cause::Tools)?;
-        let mut reply = self.request(opening, &specs, live_output, progress).await?;
-        make_unique(&mut reply.tool_calls, [&opening.thread, &progress.lock().exchange]);
-        progress.change(|exchange| {
+        let mut reply = self.request(opening, &specs, live_output, ledger).await?;
+        ledger.with_exchange(|exchange| make_unique(&mut reply.tool_calls, [&opening.thread, exchange]));
+        ledger.change_exchange(|exchange| {
             let exchange = exchange.add_assistant_message(reply.text.clone(), reply.tool_calls.clone());
             exchange.reasoned(reply.reasoning.clone())
         });
@@ -238,17 +194,17 @@ impl Dialogue {
         opening: &RoundRequest,
         specs: &Arc<[ToolSpec]>,
         live_output: &dyn LiveOutput,
-        progress: &Progress,
+        ledger: &AttemptLedger,
     ) -> Result<ModelReply, Cause> {
         let mut messages = opening.thread.to_messages();
-        messages.extend(progress.lock().exchange.to_messages());
+        messages.extend(ledger.with_exchange(Thread::to_messages));
         let systems = match opening.systems.as_slice() {
             [] => self.systems(),
             systems => systems.to_vec(),
         };
         let system = systems.first().cloned().flatten();
         let task = messages.get(opening.earlier).cloned();
-        let fitted = self.fitted(opening, system.as_deref(), messages, progress).await?;
+        let fitted = self.fitted(opening, system.as_deref(), messages, ledger).await?;
         let (mut messages, systems, system) = match fitted.drops_system {
             false => (fitted.messages, systems, system),
             true => (fitted.messages, vec![None; systems.len()], None),
@@ -257,10 +213,10 @@ impl Dialogue {
             systems: systems.clone(),
             messages: messages.to_vec(),
             source: opening.source.clone(),
-            requests_made: opening.requests_made + progress.lock().usage.own_requests(),
+            requests_made: opening.requests_made + ledger.usage().own_requests(),
             output_schema: opening.output_schema.clone(),
             tools: Arc::clone(specs),
-            made: Arc::default(),
+            made: ledger.open_request(),
         };
         let recent = self.window.as_ref().map_or(1, |window| window.min_recent_turns());
         let beside = beside_messages(system.as_deref(), specs);
@@ -274,47 +230,28 @@ impl Dialogue {
                 dropped.as_ref(),
             )
         {
-            progress.change(|exchange| exchange.noted(DROPPED, shorter.note.clone()));
+            ledger.change_exchange(|exchange| exchange.noted(DROPPED, shorter.note.clone()));
             messages = shorter.messages;
             dropped = Some(shorter.note);
         }
-        let mut asked = self.answer(query(&messages), live_output, progress).await;
+        let mut asked = self.model.ask(query(&messages), live_output).await;
         if let Some((shorter, warning)) = shorter(&messages, task.as_ref(), recent, dropped.as_ref(), &mut asked) {
-            progress.change(|exchange| exchange.noted(DROPPED, shorter.note));
-            progress.warn(warning);
+            ledger.change_exchange(|exchange| exchange.noted(DROPPED, shorter.note));
+            ledger.warn_once(warning);
             messages = shorter.messages;
-            asked = again(asked, self.answer(query(&messages), live_output, progress).await);
+            asked = again(asked, self.model.ask(query(&messages), live_output).await);
             if asked.result.is_ok() {
                 self.model.learn_room(beside + tokens_of(&messages));
             }
         }
-        let mut conversed = progress.lock();
-        for warning in asked.warnings {
-            // The requests of one round tend to have the same trouble.
-            if !conversed.warnings.contains(&warning) {
-                conversed.warnings.push(warning);
-            }
-        }
+        // The requests of one attempt tend to have the same trouble.
+        asked.warnings.drain(..).for_each(|warning| ledger.warn_once(warning));
         let reply = asked.result.map_err(Cause::from)?;
         let mut used = Usage::default();
         count(&reply, asked.price, system.as_deref(), &messages, &mut used);
-        conversed.usage = conversed.usage + used;
-        conversed.exchange = answered(
-            std::mem::take(&mut conversed.exchange),
-            &reply,
-            asked.model.as_deref(),
-            used,
-        );
+        ledger.add_usage(used);
+        ledger.change_exchange(|exchange| answered(exchange, &reply, asked.model.as_deref(), used));
         Ok(reply)
-    }
-
-    /// Asks the model. The requests are counted even if the future is dropped.
-    async fn answer(&self, query: ModelQuery, live_output: &dyn LiveOutput, progress: &Progress) -> ModelAnswer {
-        let _made = Made {
-            requests: Arc::clone(&query.made),
-            progress,
-        };
-        self.model.ask(query, live_output).await
     }
 
     async fn fitted(
@@ -322,7 +259,7 @@ impl Dialogue {
         opening: &RoundRequest,
         system: Option<&str>,
         messages: Vec<Message>,
-        progress: &Progress,
+        ledger: &AttemptLedger,
     ) -> Result<WindowOutput, Cause> {
         let Some(window) = &self.window else {
             return Ok(WindowOutput {
@@ -330,33 +267,25 @@ impl Dialogue {
                 ..WindowOutput::default()
             });
         };
-        let sending = {
-            let conversed = progress.lock();
-            WindowInput {
-                system,
-                messages,
-                task: opening.earlier,
-                source: &opening.source,
-                requests_made: opening.requests_made + conversed.usage.own_requests(),
-                before: last_dropped(&conversed.exchange).or_else(|| last_dropped(&opening.thread)),
-            }
+        let sending = WindowInput {
+            system,
+            messages,
+            task: opening.earlier,
+            source: &opening.source,
+            requests_made: opening.requests_made + ledger.usage().own_requests(),
+            before: ledger
+                .with_exchange(last_dropped)
+                .or_else(|| last_dropped(&opening.thread)),
+            ledger,
         };
-        let fitted = window.fit(sending).await;
-        let mut conversed = progress.lock();
-        let fitted = fitted.map_err(|unfitted| {
-            conversed.usage = conversed.usage + unfitted.usage;
-            Cause::Model(unfitted.error)
-        })?;
-        conversed.usage = conversed.usage + fitted.usage;
-        for warning in &fitted.warnings {
-            // The requests of one round tend to have the same trouble.
-            if !conversed.warnings.contains(warning) {
-                conversed.warnings.push(warning.clone());
-            }
-        }
-        drop(conversed);
+        let mut fitted = window
+            .fit(sending)
+            .await
+            .map_err(|unfitted| Cause::Model(unfitted.error))?;
+        // The requests of one attempt tend to have the same trouble.
+        fitted.warnings.drain(..).for_each(|warning| ledger.warn_once(warning));
         if let Some(dropped) = &fitted.dropped {
-            progress.change(|exchange| exchange.noted(DROPPED, dropped.clone()));
+            ledger.change_exchange(|exchange| exchange.noted(DROPPED, dropped.clone()));
         }
         Ok(fitted)
     }
@@ -436,115 +365,31 @@ fn last_dropped(thread: &Thread) -> Option<Value> {
     iterations.find_map(|iteration| iteration.metadata.get(DROPPED).cloned())
 }
 
-/// Counts requests while they are made, so that they count even if the future is dropped.
-struct Made<'p> {
-    requests: Arc<AtomicU64>,
-    progress: &'p Progress,
+/// Adds the partial results of a round that was stopped: the beginning of a reply, and the calls that have ended.
+pub(super) fn add_cut_off(ledger: &AttemptLedger, text: String, ended: Vec<ToolCall>) {
+    ledger.change_exchange(|exchange| match text.is_empty() {
+        true => exchange,
+        false => exchange.add_assistant_message(text, Vec::new()),
+    });
+    ledger.change_exchange(|exchange| with_ends(exchange, ended));
 }
 
-impl Drop for Made<'_> {
-    fn drop(&mut self) {
-        self.progress.lock().usage.requests += self.requests.load(Ordering::Relaxed);
+/// Records the current iteration, with what was used since the last record.
+pub(in crate::agent) async fn record_iteration(ledger: &AttemptLedger, records: &ExecutionRecords) {
+    if !records.is_recording() {
+        return;
     }
-}
-
-/// Adds the usage of a round to the notes when it is dropped.
-pub(in crate::agent) struct Booked<'n> {
-    pub(super) progress: Progress,
-    pub(super) notes: &'n Notes,
-}
-
-impl Drop for Booked<'_> {
-    fn drop(&mut self) {
-        let conversed = self.progress.lock();
-        self.notes.add_usage(conversed.usage);
-        if conversed.end.is_none()
-            && let Some(open) = conversed.exchange.iterations().get(conversed.recorded.iterations)
-        {
-            let used = conversed.usage.since(conversed.recorded.usage);
-            self.notes.keep_stopped(open.clone(), used);
-        }
-    }
-}
-
-/// The shared progress of a round that is running.
-#[derive(Debug, Clone, Default)]
-pub struct Progress(Arc<Mutex<RoundOutcome>>);
-
-impl Progress {
-    /// The progress of a round that starts with this exchange.
-    pub(super) fn of(exchange: Thread) -> Self {
-        Self(Arc::new(Mutex::new(RoundOutcome {
-            exchange,
-            ..RoundOutcome::default()
-        })))
-    }
-
-    /// Adds the partial results of a round that was stopped: the beginning of a reply, and the calls that have ended.
-    pub(super) fn add_cut_off(&self, text: String, ended: Vec<ToolCall>) {
-        self.change(|exchange| match text.is_empty() {
-            true => exchange,
-            false => exchange.add_assistant_message(text, Vec::new()),
-        });
-        self.change(|exchange| with_ends(exchange, ended));
-    }
-
-    /// Records the current iteration, with what was used since the last record.
-    pub(in crate::agent) async fn record(&self, records: &ExecutionRecords) {
-        if !records.is_recording() {
-            return;
-        }
-        let (iteration, usage) = {
-            let mut conversed = self.lock();
-            let Some(iteration) = conversed.exchange.iterations().last().cloned() else {
-                return;
-            };
-            let usage = conversed.usage.since(conversed.recorded.usage);
-            conversed.recorded = Recorded {
-                iterations: conversed.exchange.iterations().len(),
-                usage: conversed.usage,
-            };
-            (iteration, usage)
-        };
+    if let Some((iteration, usage)) = ledger.record_iteration() {
         records.replied(iteration, usage).await;
     }
+}
 
-    /// Adds what a call has used, which is recorded with its end.
-    pub(super) fn book_call(&self, usage: Usage) {
-        let mut conversed = self.lock();
-        conversed.usage = conversed.usage + usage;
-        conversed.recorded.usage = conversed.recorded.usage + usage;
-    }
-
-    /// Adds a warning for the user.
-    pub(super) fn warn(&self, warning: String) {
-        let mut conversed = self.lock();
-        if !conversed.warnings.contains(&warning) {
-            conversed.warnings.push(warning);
-        }
-    }
-
-    /// Takes the outcome so far and leaves an empty one.
-    pub fn take(&self) -> RoundOutcome {
-        std::mem::take(&mut self.lock())
-    }
-
-    /// Marks the current iteration as completed.
-    pub(super) fn close(&self, at: DateTime<Utc>, reason: Option<StopReason>) {
-        self.change(|exchange| match reason {
-            Some(reason) => exchange.completed(at).noted("stop_reason", json!(reason)),
-            None => exchange.completed(at),
-        });
-    }
-
-    pub(super) fn change(&self, change: impl FnOnce(Thread) -> Thread) {
-        let mut conversed = self.lock();
-        conversed.exchange = change(std::mem::take(&mut conversed.exchange));
-    }
-
-    pub(super) fn lock(&self) -> MutexGuard<'_, RoundOutcome> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// Marks the current iteration as completed.
+pub(super) fn complete_iteration(ledger: &AttemptLedger, at: DateTime<Utc>, reason: Option<StopReason>) {
+    ledger.change_exchange(|exchange| match reason {
+        Some(reason) => exchange.completed(at).noted("stop_reason", json!(reason)),
+        None => exchange.completed(at),
+    });
 }
 
 /// Adds the usage of a reply to `spent`: the tokens that the provider counted or an estimate, and their cost unless the

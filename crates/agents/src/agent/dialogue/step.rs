@@ -3,9 +3,10 @@
 use std::ops::{Deref, DerefMut};
 
 use super::error::NOT_MADE;
-use super::round::{continued, with_ends};
+use super::round::{complete_iteration, continued, with_ends};
 use super::tools::Calling;
-use super::{Cause, Dialogue, DialogueError, Ended, Progress, Tools};
+use super::{Cause, Dialogue, DialogueError, Ended, Tools};
+use ensemble_core::runner::AttemptLedger;
 use ensemble_core::thread::{
     Iteration, Message, NoLiveOutput, Role, StopReason, Thread, ToolCall, ToolEnd, UNKNOWN_FATE,
 };
@@ -153,19 +154,19 @@ impl Dialogue {
             None => Thread::default().opened(Vec::new(), (self.now)()),
         };
         let earlier = Thread::of(iterations).completed((self.now)());
-        let progress = Progress::of(exchange);
+        let ledger = AttemptLedger::default();
+        ledger.begin_round(exchange, 0);
         let opening = self.opening(earlier.clone(), String::new(), 1);
-        let replied = self.replied(&opening, &self.tools, &NoLiveOutput, &progress).await;
+        let replied = self.replied(&opening, &self.tools, &NoLiveOutput, &ledger).await;
         if !matches!(&replied, Ok((_, reply)) if !reply.tool_calls.is_empty()) {
             let reason = match &replied {
                 Ok((_, reply)) => Some(reply.stop_reason),
                 Err(cause) => cause.stop_reason(),
             };
-            progress.close((self.now)(), reason);
+            complete_iteration(&ledger, (self.now)(), reason);
         }
-        let conversed = progress.take();
-        let (usage, warnings) = (conversed.usage, conversed.warnings);
-        let thread = continued(earlier, conversed.exchange.into_iterations(), usage);
+        let (usage, warnings) = (ledger.usage(), ledger.take_warnings());
+        let thread = continued(earlier, ledger.close_round().into_iterations(), usage);
         match replied {
             Ok((_, reply)) if reply.tool_calls.is_empty() => Ok(Step::Done(Ended {
                 text: reply.text,
@@ -195,22 +196,21 @@ impl Dialogue {
             Err(error) => return Err(failed(Cause::Tools(error), thread)),
         };
         let opening = self.opening(Thread::default(), String::new(), 1);
-        let progress = Progress::default();
+        let ledger = AttemptLedger::default();
         let calling = Calling {
             tools: &self.tools,
             specs: &specs,
             source: &opening.source,
             live_output: &NoLiveOutput,
             records: &opening.records,
-            book: &|usage| progress.book_call(usage),
-            warn: &|warning| progress.warn(warning),
+            ledger: &ledger,
         };
         let ended = calling.perform(calls).await;
         let thread = with_ends(thread, ended).completed((self.now)());
         let last = thread.iterations().last();
         Ok(Step::AskModel(Calls {
             calls: last.map(|last| last.tool_calls.clone()).unwrap_or_default(),
-            usage: progress.take().usage,
+            usage: ledger.usage(),
             warnings: Vec::new(),
             thread,
         }))

@@ -7,8 +7,9 @@ use std::task::{Context, Poll};
 
 use futures_util::{Stream, StreamExt};
 
-use super::round::continued;
-use super::{BoxFuture, Cause, Dialogue, DialogueError, Ended, Progress, RoundOutcome};
+use super::round::{RoundEnd, add_cut_off, complete_iteration, continued};
+use super::{BoxFuture, Cause, Dialogue, DialogueError, Ended};
+use ensemble_core::runner::AttemptLedger;
 use ensemble_core::thread::{
     ExecutionRef, LiveOutput, LiveUpdate, Message, Role, StopReason, Thread, ToolCall, UNKNOWN_FATE,
 };
@@ -54,11 +55,11 @@ pub enum Piece {
 #[must_use = "nothing is said until the stream is read or awaited"]
 pub struct DialogueStream<'a> {
     dialogue: &'a Dialogue,
-    round: Option<BoxFuture<'a, ()>>,
-    progress: Progress,
+    round: Option<BoxFuture<'a, RoundEnd>>,
+    ledger: AttemptLedger,
     earlier: Thread,
     heard: Arc<StreamOutput>,
-    conversed: Option<RoundOutcome>,
+    end: Option<RoundEnd>,
 }
 
 /// Collects the live output of the round.
@@ -113,18 +114,20 @@ impl<'a> DialogueStream<'a> {
         let heard = Arc::new(StreamOutput::default());
         let opening = dialogue.opening(earlier.clone(), text, max_requests);
         let live_output = Arc::clone(&heard);
-        let progress = Progress::default();
-        let told = progress.clone();
+        let ledger = AttemptLedger::default();
+        let ledger_of_round = ledger.clone();
         let round = Box::pin(async move {
-            dialogue.hold(opening, &dialogue.tools, &*live_output, &told).await;
+            dialogue
+                .hold(opening, &dialogue.tools, &*live_output, &ledger_of_round)
+                .await
         });
         Self {
             dialogue,
             round: Some(round),
-            progress,
+            ledger,
             earlier,
             heard,
-            conversed: None,
+            end: None,
         }
     }
 
@@ -140,10 +143,9 @@ impl<'a> DialogueStream<'a> {
     /// [`DialogueError`]: the round failed. The thread in the error can be continued.
     pub async fn finish(mut self) -> Result<Ended, DialogueError> {
         while self.next().await.is_some() {}
-        let conversed = self.conversed.unwrap_or_default();
-        let (usage, warnings) = (conversed.usage, conversed.warnings);
-        let thread = continued(self.earlier, conversed.exchange.into_iterations(), usage);
-        match conversed.end.unwrap_or(Err(Cause::NotEnded)) {
+        let (usage, warnings) = (self.ledger.usage(), self.ledger.take_warnings());
+        let thread = continued(self.earlier, self.ledger.close_round().into_iterations(), usage);
+        match self.end.unwrap_or(Err(Cause::NotEnded)) {
             Ok((text, stop_reason)) => Ok(Ended {
                 text,
                 stop_reason,
@@ -181,17 +183,16 @@ impl<'a> DialogueStream<'a> {
     pub fn cancel(mut self) -> Thread {
         if self.round.take().is_some() {
             let heard = std::mem::take(&mut *self.heard.lock());
-            self.progress.add_cut_off(heard.reply, heard.ended);
-            self.progress.close((self.dialogue.now)(), Some(StopReason::Cancelled));
-            self.conversed = Some(self.progress.take());
+            add_cut_off(&self.ledger, heard.reply, heard.ended);
+            complete_iteration(&self.ledger, (self.dialogue.now)(), Some(StopReason::Cancelled));
         }
-        let RoundOutcome { exchange, usage, .. } = self.conversed.unwrap_or_default();
-        continued(self.earlier, exchange.into_iterations(), usage).closed(UNKNOWN_FATE)
+        let exchange = self.ledger.close_round();
+        continued(self.earlier, exchange.into_iterations(), self.ledger.usage()).closed(UNKNOWN_FATE)
     }
 
     /// Returns why the model stopped. Returns `None` while the round is running, and if it failed.
     pub fn stop_reason(&self) -> Option<StopReason> {
-        match self.conversed.as_ref()?.end.as_ref()? {
+        match self.end.as_ref()? {
             Ok((_, reason)) => Some(*reason),
             Err(cause) => cause.stop_reason(),
         }
@@ -214,14 +215,13 @@ impl Stream for DialogueStream<'_> {
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Piece>> {
         let this = self.get_mut();
         if let Some(round) = &mut this.round
-            && round.as_mut().poll(context).is_ready()
+            && let Poll::Ready(end) = round.as_mut().poll(context)
         {
-            let conversed = this.progress.take();
-            if let Some(Ok((text, _))) = &conversed.end {
+            if let Ok((text, _)) = &end {
                 let last = Message::new(Role::Assistant, text.clone());
                 this.heard.lock().pieces.push_back(Piece::Final(last));
             }
-            this.conversed = Some(conversed);
+            this.end = Some(end);
             this.round = None;
         }
         match (this.heard.lock().pieces.pop_front(), &this.round) {

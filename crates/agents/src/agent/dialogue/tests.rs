@@ -4,7 +4,7 @@ use futures_util::FutureExt;
 use serde_json::json;
 
 use super::*;
-use crate::agent::Notes;
+use crate::agent::AttemptLedger;
 use crate::agent::fixtures::Prepared;
 use ensemble_core::runner::ExecutionRecords;
 use ensemble_core::thread::{Role, ToolCall, ToolEnd};
@@ -220,21 +220,20 @@ async fn what_the_run_may_use_ends_the_calls() {
         };
         let replies = vec![calls("long enough", &[("1", "double", json!({"n": 1}))]), says("x")];
         let (dialogue, fake, _) = priced(replies, Some(price));
-        let progress = Progress::default();
+        let ledger = AttemptLedger::default();
         let silence = ensemble_core::thread::NoLiveOutput;
-        let held = dialogue.hold(opening(remaining), &dialogue.tools, &silence, &progress);
-        held.await;
-        let conversed = progress.take();
-        let ended = conversed.end.expect("it ended").map(|(text, _)| text);
+        let held = dialogue.hold(opening(remaining), &dialogue.tools, &silence, &ledger);
+        let ended = held.await.map(|(text, _)| text);
         assert_eq!(
             ended,
             used_up.map_or(Ok("x".to_owned()), |limit| Err(Cause::UsedUp(limit))),
             "{remaining:?} {:?}",
-            conversed.usage
+            ledger.usage()
         );
         assert_eq!(fake.asked.lock().unwrap().len(), requests, "{remaining:?}");
         if used_up.is_some() {
-            assert_eq!(conversed.exchange.iterations()[0].metadata["stop_reason"], "max_tokens");
+            let exchange = ledger.close_round();
+            assert_eq!(exchange.iterations()[0].metadata["stop_reason"], "max_tokens");
         }
     }
 }
@@ -242,23 +241,28 @@ async fn what_the_run_may_use_ends_the_calls() {
 #[tokio::test]
 async fn a_request_that_nobody_waits_for_counts() {
     let (dialogue, ..) = dialogue(vec![says("It is 42.")]);
-    let notes = Notes::default();
+    let ledger = AttemptLedger::default();
     let silence = ensemble_core::thread::NoLiveOutput;
-    let held = dialogue.booked(opening(Remaining::default()), &dialogue.tools, &silence, &notes);
+    let held = dialogue.hold(opening(Remaining::default()), &dialogue.tools, &silence, &ledger);
     assert!(held.now_or_never().is_none(), "it is in the middle of its reply");
     let made = Usage {
         requests: 1,
         ..Usage::default()
     };
-    assert_eq!(notes.take_usage(), Some(made));
+    let mut left = ledger.take_entries();
+    assert_eq!(left.usage, Some(made));
+    assert_eq!(left.stopped[0].usage, made, "no record contains it");
+    let request = left.take_request().expect("it was under way");
+    assert_eq!(request.messages.len(), 1, "the message without its reply");
 }
 
-async fn held(dialogue: &Dialogue, tools: &dyn Tools, opening: RoundRequest) -> RoundOutcome {
-    let progress = Progress::default();
-    dialogue
-        .hold(opening, tools, &ensemble_core::thread::NoLiveOutput, &progress)
-        .await;
-    progress.take()
+/// Returns the usage of a round.
+async fn usage_of_round(dialogue: &Dialogue, tools: &dyn Tools, opening: RoundRequest) -> Usage {
+    let ledger = AttemptLedger::default();
+    let silence = ensemble_core::thread::NoLiveOutput;
+    let end = dialogue.hold(opening, tools, &silence, &ledger).await;
+    assert!(end.is_ok(), "{end:?}");
+    ledger.usage()
 }
 
 #[test]
@@ -321,8 +325,8 @@ async fn a_window_knows_the_agents_own_requests_and_may_leave_out_the_instructio
     let (dialogue, fake, sums) = dialogue(vec![calls("", &[("1", "double", json!({"n": 1}))]), says("x")]);
     let narrow = Arc::new(Narrow::default());
     let dialogue = dialogue.with_window(Some(narrow.clone()));
-    let conversed = held(&dialogue, &Dear(sums), opening(Remaining::default())).await;
-    assert_eq!((conversed.usage.requests, conversed.usage.by_tools), (4, 2));
+    let used = usage_of_round(&dialogue, &Dear(sums), opening(Remaining::default())).await;
+    assert_eq!((used.requests, used.by_tools), (4, 2));
     assert_eq!(*narrow.0.lock().unwrap(), [0, 1]);
     let asked = fake.asked.lock().unwrap();
     let numbers: Vec<u64> = asked.iter().map(|request| request.request_number).collect();

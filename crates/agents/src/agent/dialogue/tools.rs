@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::agent::BoxFuture;
 use crate::agent::schema::Schema;
 use ensemble_core::request::PendingRequest;
-use ensemble_core::runner::ExecutionRecords;
+use ensemble_core::runner::{AttemptLedger, ExecutionRecords};
 use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, ToolCall, ToolEnd, UNKNOWN_FATE};
 use ensemble_language::data::Usage;
 use ensemble_models::ToolSpec;
@@ -89,10 +89,8 @@ pub(super) struct Calling<'a> {
     pub(super) source: &'a ExecutionRef,
     pub(super) live_output: &'a dyn LiveOutput,
     pub(super) records: &'a ExecutionRecords,
-    /// Receives what a call has used, when it ends.
-    pub(super) book: &'a (dyn Fn(Usage) + Sync),
-    /// Receives warnings for the user.
-    pub(super) warn: &'a (dyn Fn(String) + Sync),
+    /// Gets the usage of each call when it ends, and warnings for the user.
+    pub(super) ledger: &'a AttemptLedger,
 }
 
 impl Calling<'_> {
@@ -123,7 +121,7 @@ impl Calling<'_> {
         }
         ended.duration = begun.elapsed().as_secs_f64();
         let usage = self.tools.take_usage();
-        (self.book)(usage);
+        self.ledger.add_recorded_usage(usage);
         self.records.call_ended(&ended, usage).await;
         self.live_output.receive(self.source, LiveUpdate::ToolEnded(&ended));
         ended
@@ -135,7 +133,7 @@ impl Calling<'_> {
         if !before.started.contains(call.id.as_str()) || self.tools.may_repeat(call) {
             return None;
         }
-        (self.warn)(format!(
+        self.ledger.warn_once(format!(
             "the call of `{}` was under way when the run was cut short, so it was not made again: the model was told that \
              it may have taken effect (`repeatable: true` at the tool makes such calls again)",
             call.name

@@ -9,10 +9,11 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::round::{continued, requests};
-use super::{Cause, Dialogue, DialogueError, Progress, ToolError};
+use super::{Cause, Dialogue, DialogueError, ToolError};
 use crate::agent::repair::{correction, mismatch};
 use crate::agent::schema::Schema;
 use ensemble_core::reply::{checked, output_of_asked};
+use ensemble_core::runner::AttemptLedger;
 use ensemble_core::thread::{Iteration, NoLiveOutput, Role, StopReason, Thread};
 use ensemble_language::data::Usage;
 
@@ -115,17 +116,14 @@ impl Dialogue {
         T: DeserializeOwned + JsonSchema,
     {
         let text = text.into();
-        let mut exchange = Exchange {
-            said: Thread::default(),
-            usage: Usage::default(),
-            warnings: Vec::new(),
-        };
+        let mut said = Thread::default();
+        let ledger = AttemptLedger::default();
         let earlier = thread.closed(ensemble_core::thread::UNKNOWN_FATE);
         let ended = match Wanted::<T>::new() {
-            Ok(wanted) => self.corrected(&wanted, &earlier, text, &mut exchange).await,
+            Ok(wanted) => self.corrected(&wanted, &earlier, text, &mut said, &ledger).await,
             Err(error) => Err(Cause::Mismatch(format!("its schema cannot be used: {error}"))),
         };
-        let Exchange { said, usage, warnings } = exchange;
+        let (usage, warnings) = (ledger.usage(), ledger.take_warnings());
         match ended {
             Ok(value) => Ok(Answer {
                 value,
@@ -157,26 +155,23 @@ impl Dialogue {
         wanted: &Wanted<T>,
         earlier: &Thread,
         mut text: String,
-        exchange: &mut Exchange,
+        said: &mut Thread,
+        ledger: &AttemptLedger,
     ) -> Result<T, Cause> {
         let mut left = self.max_corrections;
         loop {
-            let thread = earlier.clone().followed_by(exchange.said.iterations().to_vec());
+            let thread = earlier.clone().followed_by(said.iterations().to_vec());
             let mut opening = self.opening(thread, text, self.max_iterations);
-            opening.requests_made = requests(earlier) + exchange.usage.own_requests();
+            opening.requests_made = requests(earlier);
             opening.output_schema = Some(Arc::clone(&wanted.schema));
             let with_schema = |system: Option<String>| {
                 let parts = system.into_iter().chain([wanted.instructions()]);
                 Some(parts.collect::<Vec<_>>().join("\n\n"))
             };
             opening.systems = self.systems().into_iter().map(with_schema).collect();
-            let progress = Progress::default();
-            self.hold(opening, &self.tools, &NoLiveOutput, &progress).await;
-            let conversed = progress.take();
-            exchange.said = std::mem::take(&mut exchange.said).followed_by(conversed.exchange.into_iterations());
-            exchange.usage = exchange.usage + conversed.usage;
-            exchange.warnings.extend(conversed.warnings);
-            let (reply, stop_reason) = conversed.end.unwrap_or(Err(Cause::NotEnded))?;
+            let end = self.hold(opening, &self.tools, &NoLiveOutput, ledger).await;
+            *said = std::mem::take(said).followed_by(ledger.close_round().into_iterations());
+            let (reply, stop_reason) = end?;
             let mut errors = match wanted.value(&reply) {
                 Ok(value) => return Ok(value),
                 Err(errors) => errors,
@@ -234,13 +229,6 @@ impl Dialogue {
             async move { called?.await }
         })
     }
-}
-
-/// The outcome of `say_as`.
-struct Exchange {
-    said: Thread,
-    usage: Usage,
-    warnings: Vec<String>,
 }
 
 /// The exchange without rejected replies and corrections.

@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use crate::agent::BoxFuture;
+use ensemble_core::runner::AttemptLedger;
 use ensemble_core::thread::{ExecutionRef, Message};
-use ensemble_language::data::Usage;
 
 /// Selects the messages of a request so that they fit the context window of the model.
 pub trait Window: Send + Sync {
@@ -32,6 +32,8 @@ pub struct WindowInput<'a> {
     pub requests_made: u64,
     /// The dropped messages of the last request that dropped any, in the form that the thread stores.
     pub before: Option<Value>,
+    /// Counts the requests for summaries.
+    pub ledger: &'a AttemptLedger,
 }
 
 /// The selected messages of a request.
@@ -43,8 +45,6 @@ pub struct WindowOutput {
     pub drops_system: bool,
     /// The dropped messages, in the form that the thread stores; `None` if everything is sent.
     pub dropped: Option<Value>,
-    /// The usage of summaries.
-    pub usage: Usage,
     /// Warnings for the user.
     pub warnings: Vec<String>,
 }
@@ -54,6 +54,4 @@ pub struct WindowOutput {
 pub struct WindowError {
     /// The error message.
     pub error: String,
-    /// The usage until the error.
-    pub usage: Usage,
 }

@@ -23,7 +23,7 @@ use self::combine::{Combiner, Judged};
 use self::list::List;
 use self::part::{LatestAttempt, PartObserved, PartRun};
 use super::build_error::BuildError;
-use super::{AttemptOutcome, AttemptResult, BoxFuture, Execution, Notes, Runner};
+use super::{AttemptOutcome, AttemptResult, BoxFuture, Execution, Runner};
 use ensemble_core::conversation::{ExecutionEnd, PartEnded};
 use ensemble_core::request::PendingRequest;
 use ensemble_core::runner::{Part, Parts, turn_is_up};
@@ -95,7 +95,6 @@ enum PartResult {
 /// A part that is performed now.
 struct Running {
     at: usize,
-    notes: Notes,
     latest: LatestAttempt,
     stop: AbortHandle,
 }
@@ -180,9 +179,6 @@ impl<'a> Performing<'a> {
                 }
             }
         }
-        for part in std::mem::take(&mut self.running) {
-            self.book(&part.notes);
-        }
         if waiting.is_empty() || self.is_over() {
             return finished(self.end());
         }
@@ -207,14 +203,12 @@ impl<'a> Performing<'a> {
                 execution: self.execution,
                 from_run: self.from_run,
                 part: self.list[at].clone(),
-                notes: Notes::default(),
                 latest: LatestAttempt::default(),
                 remaining: self.execution.remaining.without(self.spent),
             };
             let (stop, registration) = AbortHandle::new_pair();
             self.running.push(Running {
                 at,
-                notes: run.notes.clone(),
                 latest: run.latest.clone(),
                 stop,
             });
@@ -240,11 +234,7 @@ impl<'a> Performing<'a> {
                 }
                 (None, None) => continue,
             };
-            let result = match end {
-                ExecutionEnd::Succeeded(output) => Ok(output),
-                ExecutionEnd::Failed(failure) => Err(failure),
-            };
-            self.note(at, result);
+            self.note(at, end.into_shared_result());
         }
     }
 
@@ -271,7 +261,8 @@ impl<'a> Performing<'a> {
 
     /// A part that did not end by itself has failed. `running`: what there is of it, if it had started.
     fn cut(&mut self, at: usize, failure: Failure, running: Option<&Running>) {
-        let left = running.map(|part| part.notes.take_all()).unwrap_or_default();
+        let stopped = self.execution.ledger.take_stopped_part(&self.list[at].key);
+        let left = stopped.unwrap_or_default();
         self.spent = self.spent + left.usage.unwrap_or_default();
         let begun = running.and_then(|part| part.latest.number_and_seconds());
         let (attempt, execution_time) = begun.unwrap_or((self.execution.attempt, 0.0));
@@ -295,13 +286,6 @@ impl<'a> Performing<'a> {
                 let part = running.iter().find(|part| part.at == at);
                 self.cut(at, turn_is_up(), part);
             }
-        }
-    }
-
-    /// Adds the usage of a stopped part to the ledger.
-    fn book(&self, notes: &Notes) {
-        if let Some(usage) = notes.take_usage() {
-            self.execution.notes.add_usage(usage);
         }
     }
 
@@ -340,7 +324,6 @@ impl<'a> Performing<'a> {
         for part in running {
             if self.results[part.at] == PartResult::Stopped {
                 part.stop.abort();
-                self.book(&part.notes);
                 self.table[part.at] = Judged::Out;
             } else {
                 self.running.push(part);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::ForEachRunner;
-use crate::agent::{AttemptOutcome, AttemptResult, Execution, Notes};
+use crate::agent::{AttemptOutcome, AttemptResult, Execution};
 use ensemble_core::conversation::{ExecutionEnd, Interruption, PartEnded};
 use ensemble_core::request::PendingRequest;
 use ensemble_core::runner::{ExecutionRecords, Part, Parts, no_end_after};
@@ -32,7 +32,6 @@ pub(super) struct PartRun<'a> {
     pub(super) execution: &'a Execution,
     pub(super) from_run: &'a Parts,
     pub(super) part: Arc<Part>,
-    pub(super) notes: Notes,
     pub(super) latest: LatestAttempt,
     pub(super) remaining: Remaining,
 }
@@ -68,13 +67,16 @@ impl PartRun<'_> {
         let mut used = Usage::default();
         let mut goes_on = true;
         loop {
+            let number = self.execution.attempt + failed;
+            let nested = self.execution.ledger.open_part(self.part.key.clone(), number);
             let execution = Execution {
-                attempt: self.execution.attempt + failed,
+                ledger: nested.ledger().clone(),
+                attempt: number,
                 lost_attempts,
                 last_failure: last_failure.clone(),
                 requests_made: self.execution.requests_made + u64::from(self.part.index) + requests_made,
                 remaining: self.remaining.without(used),
-                records: self.records(self.execution.attempt + failed, goes_on),
+                records: self.records(number, goes_on),
                 ..self.first()
             };
             let (attempt, stopwatch) = (execution.attempt, execution.stopwatch.clone());
@@ -94,16 +96,17 @@ impl PartRun<'_> {
             };
             let mut observation = observation;
             let result = self.judged(&mut observation);
-            let left = self.notes.take_all();
+            let mut left = nested.end();
+            let stopped = left.take_request();
             let usage = observation.usage.or(left.usage);
             used = used + usage.unwrap_or_default();
             let pause = self.pause(&observation, failed + 1, used);
             let mut warnings = left.warnings;
             left.sandboxes
                 .into_iter()
-                .for_each(|sandbox| self.execution.notes.add_sandbox(sandbox));
+                .for_each(|sandbox| self.execution.ledger.add_sandbox(sandbox));
             let mut exchange = std::mem::take(&mut observation.exchange);
-            exchange.extend(left.stopped.map(|(iteration, _)| iteration));
+            exchange.extend(stopped);
             warnings.extend(self.warning(&observation));
             let ended = PartEnded {
                 attempt,
@@ -153,7 +156,6 @@ impl PartRun<'_> {
         let thread = self.from_run.threads.get(&self.part.key);
         Execution {
             thread: thread.cloned().unwrap_or_default(),
-            notes: self.notes.clone(),
             stopwatch: self.execution.stopwatch.inside(),
             origin: self.execution.origin.with_part(self.part.key.clone(), self.part.index),
             part: Some(self.part.clone()),

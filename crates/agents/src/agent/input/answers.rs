@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ensemble_core::request::{AnswerRecord, AnswerSource, RequestAddress};
+use ensemble_core::request::{AnswerRecord, AnswerSource, Answerer, RequestAddress};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -20,6 +20,9 @@ pub struct Answers {
     /// `--answers`: a list is by execution, another value is for every execution.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     file: IndexMap<String, Value>,
+    /// Who gave entries of `file`, if not a file.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    given_by: IndexMap<String, Answerer>,
 }
 
 /// The answers of a run, of which some were used.
@@ -38,7 +41,7 @@ struct QueueState {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Injected {
     /// An answer, with its source.
-    Answer(Value, AnswerSource),
+    Answer(Value, Answerer),
     /// The list of the agent has no more answers. The operator is not asked, because the run was meant to need none.
     Exhausted,
     /// No answers were given for the agent.
@@ -49,7 +52,16 @@ impl Answers {
     /// Adds an entry of a file: a list is by execution (`null` leaves one out), anything else is for every execution. It
     /// replaces an earlier entry.
     pub fn insert(&mut self, agent: impl Into<String>, answer: Value) {
-        self.file.insert(agent.into(), answer);
+        let address = agent.into();
+        self.given_by.shift_remove(&address);
+        self.file.insert(address, answer);
+    }
+
+    /// Adds an answer to every question of the address, with who gave it. It replaces an entry of a file.
+    pub fn insert_from(&mut self, address: impl Into<String>, answer: Value, by: Answerer) {
+        let address = address.into();
+        self.given_by.insert(address.clone(), by);
+        self.file.insert(address, answer);
     }
 
     /// Adds an answer to the next question.
@@ -87,6 +99,41 @@ impl Answers {
         self.file.keys().map(String::as_str)
     }
 
+    /// Returns the answers in the file as texts, with their addresses.
+    pub fn file_answers(&self) -> impl Iterator<Item = (&str, String)> {
+        let texts = |answer: &Value| match answer {
+            Value::Array(list) => list.iter().filter(|one| !one.is_null()).map(answer_text).collect(),
+            Value::Null => Vec::new(),
+            every => vec![answer_text(every)],
+        };
+        let all = self.file.iter();
+        all.flat_map(move |(address, answer)| texts(answer).into_iter().map(|text| (address.as_str(), text)))
+    }
+
+    /// Finds the answer in the file to a question of that execution (from 1), as a text.
+    pub fn find_file_answer(&self, address: &RequestAddress, execution: u32) -> Option<String> {
+        self.find_in_file(address, execution).flatten().map(answer_text)
+    }
+
+    /// Finds the entry of the file for an address: `Some(None)` if the entry has no answer for that execution.
+    fn find_in_file(&self, address: &RequestAddress, execution: u32) -> Option<Option<&Value>> {
+        let (_, entry) = self.file.iter().find(|(given, _)| is_for(given, address))?;
+        let answer = match entry {
+            Value::Array(list) => usize::try_from(execution)
+                .ok()
+                .and_then(|number| list.get(number.checked_sub(1)?)),
+            every => Some(every),
+        };
+        Some(answer.filter(|answer| !answer.is_null()))
+    }
+
+    /// Returns who gave the entry of the file for an address.
+    fn answerer_of(&self, address: &RequestAddress) -> Answerer {
+        let mut given_by = self.given_by.iter();
+        let found = given_by.find(|(given, _)| is_for(given, address));
+        found.map_or_else(|| AnswerSource::File.into(), |(_, by)| by.clone())
+    }
+
     /// Returns all addresses.
     pub fn addresses(&self) -> impl Iterator<Item = &str> {
         let options = self.option_answers().map(|(address, _)| address);
@@ -104,6 +151,11 @@ impl Answers {
         let at = self.next.iter().position(|(given, _)| is_for(given, address))?;
         Some(self.next.remove(at).1)
     }
+}
+
+/// Returns the text of an answer: a string as it is, another value as JSON.
+fn answer_text(answer: &Value) -> String {
+    answer.as_str().map_or_else(|| answer.to_string(), str::to_owned)
 }
 
 /// Returns whether an answer that was given for this text is for the address.
@@ -142,10 +194,10 @@ impl AnswerQueue {
         read(&self.lock().answers)
     }
 
-    /// Takes the answer for a question of that execution (from 1). Returns `None` if none was given.
-    pub fn take_answer(&self, address: &RequestAddress, execution: u32) -> Option<Value> {
+    /// Takes the answer for a question of that execution (from 1), with who gave it. Returns `None` if none was given.
+    pub fn take_answer(&self, address: &RequestAddress, execution: u32) -> Option<(Value, Answerer)> {
         match self.take(address, execution) {
-            Injected::Answer(answer, _) => Some(answer),
+            Injected::Answer(answer, by) => Some((answer, by)),
             Injected::Exhausted | Injected::Nothing => None,
         }
     }
@@ -154,22 +206,16 @@ impl AnswerQueue {
     pub(super) fn take(&self, address: &RequestAddress, execution: u32) -> Injected {
         let QueueState { answers, used_always } = &mut *self.lock();
         if let Some(text) = answers.take_next(address) {
-            return Injected::Answer(Value::String(text), AnswerSource::Option);
+            return Injected::Answer(Value::String(text), AnswerSource::Option.into());
         }
         if let Some((given, text)) = answers.always.iter().find(|(given, _)| is_for(given, address)) {
             used_always.insert(given.clone());
-            return Injected::Answer(Value::String(text.clone()), AnswerSource::Option);
+            return Injected::Answer(Value::String(text.clone()), AnswerSource::Option.into());
         }
-        let answer = match answers.file.iter().find(|(given, _)| is_for(given, address)) {
-            None => return Injected::Nothing,
-            Some((_, Value::Array(list))) => usize::try_from(execution)
-                .ok()
-                .and_then(|number| list.get(number.checked_sub(1)?)),
-            Some((_, every)) => Some(every),
-        };
-        match answer.filter(|answer| !answer.is_null()) {
-            Some(answer) => Injected::Answer(answer.clone(), AnswerSource::File),
-            None => Injected::Exhausted,
+        match answers.find_in_file(address, execution) {
+            None => Injected::Nothing,
+            Some(Some(answer)) => Injected::Answer(answer.clone(), answers.answerer_of(address)),
+            Some(None) => Injected::Exhausted,
         }
     }
 }

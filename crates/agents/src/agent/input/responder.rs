@@ -9,14 +9,14 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::{Booked, InputOptions};
+use super::InputOptions;
 use crate::agent::Execution;
 use crate::agent::build_error::{BuildError, compile_template};
-use crate::agent::dialogue::{Cause, Dialogue, NoTools, RoundRequest};
+use crate::agent::dialogue::{Dialogue, NoTools, RoundRequest};
 use crate::agent::scope::variables;
 use ensemble_core::request::AnswerSource;
 use ensemble_core::runner::ExecutionRecords;
-use ensemble_core::thread::{ExecutionRef, NoLiveOutput, Role, Thread};
+use ensemble_core::thread::{ExecutionRef, Iteration, NoLiveOutput, Role, Thread};
 use ensemble_language::data::{Context, Failure, FailureKind, Question};
 use ensemble_language::ensemble::Responses;
 use ensemble_language::past::Past;
@@ -78,7 +78,7 @@ impl Responder {
         question: &Question,
         execution: &Execution,
         scope: &Scope,
-        booked: &mut Booked,
+        exchange: &mut Vec<Iteration>,
     ) -> Result<Option<Value>, Failure> {
         match self {
             Self::List(answers) => {
@@ -95,7 +95,7 @@ impl Responder {
                     return Ok(Some(json!(known)));
                 }
                 let systems = systems(profile_prompts, scope).await?;
-                imagined(dialogue, systems, asked, execution, booked).await.map(Some)
+                imagined(dialogue, systems, asked, execution, exchange).await.map(Some)
             }
         }
     }
@@ -134,7 +134,7 @@ async fn imagined(
     systems: Vec<Option<String>>,
     asked: String,
     execution: &Execution,
-    booked: &mut Booked,
+    exchange: &mut Vec<Iteration>,
 ) -> Result<Value, Failure> {
     let opening = RoundRequest {
         thread: Arc::default(),
@@ -156,17 +156,10 @@ async fn imagined(
         records: ExecutionRecords::default(),
         goes_on: None,
     };
-    let conversed = dialogue
-        .booked(opening, &NoTools, &NoLiveOutput, &execution.notes)
-        .await;
-    booked.usage = conversed.usage;
-    conversed
-        .warnings
-        .into_iter()
-        .for_each(|warning| execution.notes.warn(warning));
-    let end = conversed.end.unwrap_or(Err(Cause::NotEnded));
+    let end = dialogue.hold(opening, &NoTools, &NoLiveOutput, &execution.ledger).await;
+    let iterations = execution.ledger.close_round().into_iterations();
     let (text, _) = end.map_err(|cause| Failure::new(cause.failure_kind(), cause.to_string()))?;
-    booked.exchange = conversed.exchange.into_iterations();
+    *exchange = iterations;
     Ok(json!(text.trim()))
 }
 

@@ -430,3 +430,22 @@ async fn a_script_answers() {
         "{thrown:?}"
     );
 }
+
+#[tokio::test]
+async fn the_answer_of_a_stub_is_recorded_with_its_question() {
+    let asker = fixtures::agent("asker", AgentKind::Input(choosing().spec), &["writer"]);
+    let question = StubbedQuestion::for_agent(&asker).expect("it asks");
+    let execution = execution(1);
+    let output = json!({"response": "Yes"}).as_object().cloned().unwrap();
+    question.record_answer(&execution, &output).await;
+    let answer = execution.ledger.take_entries().answer.expect("it is recorded");
+    assert_eq!(
+        (answer.prompt.as_str(), answer.answer.as_str()),
+        ("Is Owls right?", "Yes")
+    );
+    assert_eq!(
+        (answer.address.to_string().as_str(), answer.by.source),
+        ("asker", AnswerSource::Stub)
+    );
+    assert_eq!(answer.choices, ["Yes", "No", "1"]);
+}

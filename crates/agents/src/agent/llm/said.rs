@@ -1,16 +1,15 @@
 //! What was said between an agent and its model in one execution: how it goes on, and what is not recorded yet.
 
-use crate::agent::dialogue::Recorded;
 use ensemble_core::request::PendingRequest;
-use ensemble_core::runner::ExecutionRecords;
+use ensemble_core::runner::{Execution, ExecutionRecords};
 use ensemble_core::thread::{Iteration, REJECTED, Role, StopReason};
-use ensemble_language::data::Usage;
 
 /// The iterations of one execution, whether they happened in this attempt or before it was cut short.
 #[derive(Debug, Default)]
 pub(super) struct Said {
     pub(super) iterations: Vec<Iteration>,
-    recorded: Recorded,
+    /// The number of iterations that the records contain.
+    recorded: usize,
     /// The question for which a tool call waits.
     pub(super) waits_for: Vec<PendingRequest>,
 }
@@ -40,10 +39,7 @@ impl Said {
             .before()
             .map_or_else(Vec::new, |before| before.iterations.clone());
         Self {
-            recorded: Recorded {
-                iterations: iterations.len(),
-                usage: Usage::default(),
-            },
+            recorded: iterations.len(),
             iterations,
             waits_for: Vec::new(),
         }
@@ -69,13 +65,10 @@ impl Said {
         }
     }
 
-    /// Adds the iterations of a round, after this usage.
-    pub(super) fn add(&mut self, exchange: Vec<Iteration>, recorded: Recorded, spent: Usage) {
-        if recorded.iterations > 0 {
-            self.recorded.iterations = self.iterations.len() + recorded.iterations;
-        }
-        if recorded.usage != Usage::default() {
-            self.recorded.usage = spent + recorded.usage;
+    /// Adds the iterations of a round, of which the records contain this many.
+    pub(super) fn add(&mut self, exchange: Vec<Iteration>, recorded: usize) {
+        if recorded > 0 {
+            self.recorded = self.iterations.len() + recorded;
         }
         self.iterations.extend(exchange);
     }
@@ -94,20 +87,20 @@ impl Said {
     }
 
     /// Records the iterations that are not recorded, with what was used in them.
-    pub(super) async fn record(&mut self, records: &ExecutionRecords, spent: Usage) {
-        for iteration in self.iterations.iter().skip(self.recorded.iterations) {
-            let usage = spent.since(self.recorded.usage);
-            self.recorded.usage = spent;
-            records.replied(iteration.clone(), usage).await;
+    pub(super) async fn record(&mut self, execution: &Execution) {
+        let Execution { ledger, records, .. } = execution;
+        ledger.close_round();
+        if !records.is_recording() {
+            return;
         }
-        if records.is_recording() {
-            self.recorded.iterations = self.iterations.len();
+        for iteration in self.iterations.iter().skip(self.recorded) {
+            records.replied(iteration.clone(), ledger.record_usage()).await;
         }
+        self.recorded = self.iterations.len();
     }
 
     /// The iterations that are in no record.
     pub(super) fn unrecorded(mut self) -> Vec<Iteration> {
-        self.iterations
-            .split_off(self.recorded.iterations.min(self.iterations.len()))
+        self.iterations.split_off(self.recorded.min(self.iterations.len()))
     }
 }

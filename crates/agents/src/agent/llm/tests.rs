@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::agent::fixtures::{self, Prepared};
 use ensemble_core::thread::{Iteration, Message, Role, Thread, ToolCall, ToolEnd, remembered};
-use ensemble_language::data::Remaining;
+use ensemble_language::data::{Remaining, Usage};
 use ensemble_language::ensemble::{AgentKind, ModelChoice, Profile, Retry};
 use ensemble_models::{ModelError, ModelReply, ModelRequest, Tokens, ToolSpec};
 
@@ -318,10 +318,10 @@ async fn a_reply_that_was_cut_off_is_used_with_a_warning() {
     };
     let (runner, _) = runner(llm(), None, 1, vec![Ok(cut)]);
     let execution = execution();
-    let notes = execution.notes.clone();
+    let ledger = execution.ledger.clone();
     assert!(observe(&runner, execution).await.result.is_ok());
     assert_eq!(
-        notes.take_all().warnings,
+        ledger.take_entries().warnings,
         ["the model's reply was cut off at its token limit"]
     );
 }

@@ -254,7 +254,7 @@ impl CalledToolRunner {
     /// The output of a call that ended so.
     fn judged(&self, end: ToolEnd, is_refused: bool, execution: &Execution) -> Result<JsonMap, Failure> {
         let text = match end {
-            ToolEnd::Result(Value::String(text)) => return output::from_text(&text, &execution.notes),
+            ToolEnd::Result(Value::String(text)) => return output::from_text(&text, &execution.ledger),
             ToolEnd::Result(value) => return output::from_value(value),
             ToolEnd::Error(text) => text,
         };
@@ -318,6 +318,7 @@ impl Runner for CalledToolRunner {
             };
             AttemptOutcome::Finished(AttemptResult {
                 parts: Vec::new(),
+                answer: None,
                 result,
                 usage: None,
                 exchange: Vec::new(),

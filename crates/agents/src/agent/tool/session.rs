@@ -15,13 +15,13 @@ use super::result::{Ended, capped, end_of, matched, timeout_message};
 use super::{ToolEntry, ToolRunner, ToolSettings, Toolset, agent, ensemble, script};
 use crate::agent::dialogue::{Admission, Tools};
 use crate::agent::schema::Schema;
-use crate::agent::{AttemptOutcome, BoxFuture, Execution, Notes, Runner};
+use crate::agent::{AttemptOutcome, BoxFuture, Execution, Runner};
 use ensemble_core::request::PendingRequest;
 use ensemble_core::thread::{ToolCall, ToolEnd};
 use ensemble_language::data::{JsonMap, Usage};
 use ensemble_models::ToolSpec;
 
-/// The tools of one execution: their names for the model, and the usage of their calls.
+/// The tools of one execution, with their names for the model.
 pub(super) struct ToolSession<'a> {
     toolset: &'a Toolset,
     execution: &'a Execution,
@@ -37,7 +37,6 @@ struct State<'a> {
     offered: HashMap<usize, Arc<[Arc<ServerTool>]>>,
     /// The usage since the last call of `take_usage`.
     unbooked: Usage,
-    spent: Usage,
     /// The requests for which calls wait, by the positions of the calls.
     waits_for: BTreeMap<u32, Vec<PendingRequest>>,
 }
@@ -204,17 +203,13 @@ impl<'a> ToolSession<'a> {
         arguments: &JsonMap,
         limit: Duration,
     ) -> Result<ToolEnd, Vec<PendingRequest>> {
-        let notes = ForwardedNotes {
-            notes: Notes::default(),
-            tool: shown,
-            to: &self.execution.notes,
-        };
+        let nested = self.execution.ledger.open_call(&call.id, shown);
         let stopwatch = self.execution.stopwatch.inside();
         let caller = Execution {
             origin: call_origin(shown, call, self.execution),
             stopwatch: stopwatch.clone(),
-            notes: notes.notes.clone(),
-            remaining: self.execution.remaining.without(self.state().spent),
+            ledger: nested.ledger().clone(),
+            remaining: self.execution.remaining.without(self.execution.ledger.usage()),
             ..self.execution.clone()
         };
         let (runner, execution): (&Arc<dyn Runner>, Execution) = match tool_runner {
@@ -225,12 +220,13 @@ impl<'a> ToolSession<'a> {
             ToolRunner::Ensemble(runner) => (runner, ensemble::execution(caller, shown, &call.id, arguments)),
         };
         let observed = stopwatch.timeout(Some(limit), runner.execute(execution)).await;
+        // A tool that starts afresh would ask once more.
         if let Ok(AttemptOutcome::NeedsInput(requests)) = &observed
-            && requests.iter().all(PendingRequest::is_permission)
+            && (tool_runner.goes_on() || requests.iter().all(PendingRequest::is_permission))
         {
             return Err(requests.clone());
         }
-        let left = notes.notes.take_usage();
+        let left = nested.end().usage;
         let told = match &observed {
             Ok(AttemptOutcome::Finished(observation)) => observation.usage,
             _ => None,
@@ -242,7 +238,6 @@ impl<'a> ToolSession<'a> {
     /// Adds the usage of a tool call to the agent that made the call.
     fn book(&self, usage: Usage) {
         let mut state = self.state();
-        state.spent = state.spent + usage;
         state.unbooked = state.unbooked + usage.by_a_tool();
     }
 
@@ -294,36 +289,5 @@ impl Tools for ToolSession<'_> {
 
     fn take_usage(&self) -> Usage {
         std::mem::take(&mut self.state().unbooked)
-    }
-}
-
-/// Books the usage of calls that ended before the other calls were stopped.
-impl Drop for ToolSession<'_> {
-    fn drop(&mut self) {
-        let unbooked = self.take_usage();
-        if unbooked != Usage::default() {
-            self.execution.notes.add_usage(unbooked);
-        }
-    }
-}
-
-/// The notes of a tool call. They are added to the notes of the agent when the call ends or is dropped.
-struct ForwardedNotes<'a> {
-    notes: Notes,
-    tool: &'a str,
-    to: &'a Notes,
-}
-
-impl Drop for ForwardedNotes<'_> {
-    fn drop(&mut self) {
-        let left = self.notes.take_all();
-        self.to.add_stderr(&left.stderr);
-        for warning in left.warnings {
-            self.to.warn(format!("tool {}: {warning}", self.tool));
-        }
-        // There is usage here only if the call was dropped.
-        if let Some(usage) = left.usage {
-            self.to.add_usage(usage.by_a_tool());
-        }
     }
 }

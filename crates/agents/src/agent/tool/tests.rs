@@ -5,7 +5,7 @@ use futures_util::FutureExt;
 use serde_json::json;
 
 use super::*;
-use crate::agent::{AttemptOutcome, AttemptResult, BoxFuture, CollectedNotes, fixtures};
+use crate::agent::{AttemptOutcome, AttemptResult, BoxFuture, LedgerEntries, fixtures};
 use ensemble_core::operator::Unattended;
 use ensemble_core::thread::{ToolCall, ToolEnd};
 use ensemble_language::data::{Remaining, Usage};
@@ -38,9 +38,9 @@ fn requests(requests: u64) -> Usage {
 impl Runner for Fake {
     fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
         Box::pin(async move {
-            execution.notes.set_stderr("on stderr".into());
-            execution.notes.warn("careful");
-            execution.notes.add_usage(requests(1));
+            execution.ledger.set_stderr("on stderr".into());
+            execution.ledger.warn("careful");
+            execution.ledger.add_usage(requests(1));
             self.handed.lock().unwrap().push(execution);
             if !self.ends {
                 std::future::pending::<()>().await;
@@ -106,6 +106,7 @@ async fn what_a_tool_leaves_and_costs_is_the_callers() {
         }),
         exchange: Vec::new(),
         parts: Vec::new(),
+        answer: None,
     }));
     let toolset = toolset(helper(Arc::clone(&runner)), Permission::Allow);
     let execution = Execution {
@@ -118,6 +119,7 @@ async fn what_a_tool_leaves_and_costs_is_the_callers() {
     let ended = hand.call(call(json!({"input": "count", "style": "long"}))).await;
     assert_eq!(ended.end, Some(ToolEnd::Result(json!("fine"))));
     let spent = hand.take_usage();
+    execution.ledger.add_recorded_usage(spent);
     assert_eq!((spent.requests, spent.by_tools, spent.own_requests()), (2, 2, 0));
     assert_eq!(hand.take_usage(), Usage::default(), "it is booked once");
     hand.call(call(json!({}))).await;
@@ -137,17 +139,13 @@ async fn what_a_tool_leaves_and_costs_is_the_callers() {
     assert_eq!(&*second.input, "the input", "the run's own");
     drop(handed);
     drop(hand);
-    let CollectedNotes {
+    let LedgerEntries {
         stderr,
         warnings,
         usage,
         ..
-    } = execution.notes.take_all();
-    assert_eq!(
-        usage.map(|usage| usage.by_tools),
-        Some(2),
-        "of the second, for which nobody asked"
-    );
+    } = execution.ledger.take_entries();
+    assert_eq!(usage.map(|usage| usage.by_tools), Some(2), "of the first");
     assert_eq!(stderr, "on stderr\non stderr");
     assert_eq!(warnings, ["tool t: careful", "tool t: careful"]);
 }
@@ -179,7 +177,7 @@ async fn a_tool_that_is_stopped_leaves_its_notes() {
     );
     let of_tools = requests(1).by_a_tool();
     assert_eq!(hand.take_usage(), of_tools, "of the one that ran out of time");
-    let left = execution.notes.take_all();
+    let left = execution.ledger.take_entries();
     assert_eq!(left.stderr, "on stderr\non stderr");
     assert_eq!(left.usage, Some(of_tools), "of the one that was dropped");
 }

@@ -6,8 +6,6 @@
 //! that later requests find it. The messages need not be the beginning of the thread: the task of the present execution
 //! stays when earlier tool calls of that execution are summed up.
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 
 use super::{AgentWindow, Measured, Sent, WindowError, WindowInput, WindowOutput, in_place, shortened};
@@ -55,7 +53,7 @@ impl AgentWindow {
         }
         let known = known(&measured.sending);
         if let Some(known) = known.as_ref().filter(|known| self.still_serves(known, &measured)) {
-            return Ok(self.shown(measured, known, Usage::default()));
+            return Ok(self.shown(measured, known));
         }
         let Some((place, dropped)) = self.place(&measured) else {
             let warning = "the context window has no room for a summary of what is left out".to_owned();
@@ -63,17 +61,13 @@ impl AgentWindow {
             fitted.warnings.push(warning);
             return Ok(fitted);
         };
-        let mut usage = Usage::default();
         let known = known.filter(|known| known.covers.iter().all(|at| dropped.binary_search(at).is_ok()));
-        let text = self
-            .summed_up(model, &measured, known, &dropped, place, &mut usage)
-            .await;
+        let text = self.summed_up(model, &measured, known, &dropped, place).await;
         let text = text.map_err(|error| WindowError {
             error: format!("context_window: there is no summary: {error}"),
-            usage,
         })?;
         let summary = Summary { covers: dropped, text };
-        Ok(self.shown(measured, &summary, usage))
+        Ok(self.shown(measured, &summary))
     }
 
     /// Does the thread fit the window with this summary?
@@ -131,13 +125,13 @@ impl AgentWindow {
         known: Option<Summary>,
         dropped: &[usize],
         place: Size,
-        usage: &mut Usage,
     ) -> Result<String, String> {
         let most = self.rules.limits.max_tokens.unwrap_or(u64::MAX);
         let is_new = |at: &usize| known.as_ref().is_none_or(|known| !known.has(*at));
         let new: Vec<usize> = dropped.iter().copied().filter(is_new).collect();
         let mut text = known.map(|known| known.text).unwrap_or_default();
         let mut new = new.as_slice();
+        let mut requests = 0;
         while let Some(first) = new.first() {
             let mut tokens = 0;
             let fits = |at: &&usize| {
@@ -153,7 +147,7 @@ impl AgentWindow {
                 measured.tokens[*first].saturating_sub(most),
             );
             let words = (place.tokens - self.counter.text(HEADING)) * 10 / 13;
-            let asked = asked(model, &text, &messages, words, &measured.sending, usage).await?;
+            let asked = asked(model, &text, &messages, words, &measured.sending, &mut requests).await?;
             text = self.shortened_summary(asked, place);
             new = rest;
         }
@@ -180,7 +174,7 @@ impl AgentWindow {
     }
 
     /// The thread with the summary in place of the messages that it covers.
-    fn shown(&self, measured: Measured<'_>, summary: &Summary, usage: Usage) -> WindowOutput {
+    fn shown(&self, measured: Measured<'_>, summary: &Summary) -> WindowOutput {
         let size = self.size_with(summary, &measured);
         let drops_system = measured.system.is_some() && !self.rules.keeps_system;
         let note = self.note(&measured, &summary.covers, drops_system).map(|mut note| {
@@ -198,10 +192,7 @@ impl AgentWindow {
             size,
             system: has_system && !drops_system,
         };
-        WindowOutput {
-            usage,
-            ..self.output(sent, note, has_system)
-        }
+        self.output(sent, note, has_system)
     }
 }
 
@@ -254,7 +245,7 @@ async fn asked(
     messages: &[Message],
     words: u64,
     sending: &WindowInput<'_>,
-    usage: &mut Usage,
+    requests: &mut u64,
 ) -> Result<String, String> {
     let before = match before {
         "" => String::new(),
@@ -267,18 +258,20 @@ async fn asked(
     );
     let messages = vec![Message::new(Role::User, text)];
     let ask = ModelQuery {
-        made: Arc::default(),
+        made: sending.ledger.open_request(),
         systems: model.profiles().map(|_| Some(INSTRUCTIONS.to_owned())).collect(),
         messages: messages.clone(),
         source: sending.source.clone(),
-        requests_made: sending.requests_made + usage.requests,
+        requests_made: sending.requests_made + *requests,
         output_schema: None,
         tools: std::sync::Arc::default(),
     };
     let asked = model.ask(ask, &NoLiveOutput).await;
-    usage.requests += asked.requests;
+    *requests += asked.requests;
     let reply = asked.result.map_err(|error| error.message)?;
-    count(&reply, asked.price, Some(INSTRUCTIONS), &messages, usage);
+    let mut usage = Usage::default();
+    count(&reply, asked.price, Some(INSTRUCTIONS), &messages, &mut usage);
+    sending.ledger.add_usage(usage);
     match reply.text.trim() {
         text if reply.stop_reason == StopReason::Refusal => Err(format!("the model refused: {text}")),
         "" => Err("the model's reply is empty".to_owned()),

@@ -4,7 +4,9 @@ use std::num::NonZeroU32;
 use std::sync::Mutex;
 
 use super::*;
+use ensemble_core::runner::AttemptLedger;
 use ensemble_core::thread::{ExecutionRef, Role, ToolCall, ToolEnd};
+use ensemble_language::data::Usage;
 use ensemble_language::ensemble::Profile;
 use ensemble_language::profiles::Link;
 use ensemble_models::{ModelError, ModelReply, ModelRequest, OnPiece, Provider};
@@ -84,7 +86,25 @@ fn talk(turns: usize) -> Vec<Message> {
     messages
 }
 
-async fn fit(window: &AgentWindow, messages: Vec<Message>, before: Option<Value>) -> Result<WindowOutput, WindowError> {
+/// The output of a window, with the usage of its summaries.
+#[derive(Debug, Clone, PartialEq)]
+struct Fitted {
+    messages: Vec<Message>,
+    drops_system: bool,
+    dropped: Option<Value>,
+    warnings: Vec<String>,
+    usage: Usage,
+}
+
+/// The error of a window, with the usage of its summaries.
+#[derive(Debug)]
+struct Unfitted {
+    error: String,
+    usage: Usage,
+}
+
+async fn fit(window: &AgentWindow, messages: Vec<Message>, before: Option<Value>) -> Result<Fitted, Unfitted> {
+    let ledger = AttemptLedger::default();
     let source = ExecutionRef {
         run: "".into(),
         agent: "a".into(),
@@ -101,11 +121,23 @@ async fn fit(window: &AgentWindow, messages: Vec<Message>, before: Option<Value>
         source: &source,
         requests_made: 4,
         before,
+        ledger: &ledger,
     };
-    window.fit(sending).await
+    let fitted = window.fit(sending).await;
+    let usage = ledger.usage();
+    match fitted {
+        Ok(output) => Ok(Fitted {
+            messages: output.messages,
+            drops_system: output.drops_system,
+            dropped: output.dropped,
+            warnings: output.warnings,
+            usage,
+        }),
+        Err(WindowError { error }) => Err(Unfitted { error, usage }),
+    }
 }
 
-fn size(window: &AgentWindow, fitted: &WindowOutput) -> u64 {
+fn size(window: &AgentWindow, fitted: &Fitted) -> u64 {
     let system = if fitted.drops_system {
         0
     } else {

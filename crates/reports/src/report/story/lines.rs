@@ -134,9 +134,9 @@ pub(super) fn decision_line(decided: &PermissionDecided) -> String {
         PermissionDecision::Denied => "denied",
     };
     let by = match (&decided.answered_by, decided.by) {
-        (Some(by), _) => by.source.words(),
-        (None, DecidedBy::Operator) => "whoever was asked",
-        (None, DecidedBy::Option) => "an option",
+        (Some(by), _) => visible(&by.to_string()).to_string(),
+        (None, DecidedBy::Operator) => "whoever was asked".to_owned(),
+        (None, DecidedBy::Option) => "an option".to_owned(),
     };
     format!("the tool `{}` was {how} by {by}", visible(&decided.tool))
 }

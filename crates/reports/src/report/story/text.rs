@@ -17,6 +17,7 @@ use ensemble_core::conversation::{CompletionReason, RunStarted};
 use ensemble_core::conversation::{
     Event, ExecutionEnd, ExecutionFinished, InputRequested, Interruption, Record, RunEnded,
 };
+use ensemble_core::operator::visible;
 use ensemble_history::Driver;
 use ensemble_history::story::{AttemptEnd, Execution, Story, Turn};
 use ensemble_language::data::Usage;
@@ -227,7 +228,7 @@ impl StoryPrinter {
             about.push(format!("{} tokens", usage.input_tokens + usage.output_tokens));
         }
         if let Some(answer) = &finished.answer {
-            about.push(format!("answered by {}", answer.by.source.words()));
+            about.push(format!("answered by {}", visible(&answer.by.to_string())));
         }
         format!(
             "  {style}{mark}{style:#} {NAME}{}{NAME:#}{again} {DIM}{}{DIM:#}\n",

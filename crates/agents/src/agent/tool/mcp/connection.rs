@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use super::elicitation::{Asking, Calls};
 use super::{Address, ServerTool, content, fault, http, stdio};
 use crate::agent::tool::result::Ended;
-use crate::agent::{Execution, Notes};
+use crate::agent::{AttemptLedger, Execution};
 use ensemble_core::stopwatch::Stopwatch;
 use ensemble_core::thread::ToolEnd;
 use ensemble_core::trace;
@@ -101,7 +101,7 @@ impl Connection {
                 let stderr = child.stderr().clone();
                 let said = |error: String| {
                     let error = with_stderr(error, &stderr);
-                    execution.notes.add_stderr(&stderr.take());
+                    execution.ledger.add_stderr(&stderr.take());
                     error
                 };
                 let running = match shaken {
@@ -195,11 +195,11 @@ impl Connection {
         stopwatch: &Stopwatch,
         asking: &Asking<'_>,
     ) -> Ended {
-        let notes = &asking.execution.notes;
+        let ledger = &asking.execution.ledger;
         let questions = self.calls.begin(stopwatch.clone());
         match questions.during(self.answer(tool, arguments), asking).await {
-            Ok(ServerResult::CallToolResult(result)) => content::end_of(result, tool, notes),
-            Ok(ServerResult::CustomResult(CustomResult(result))) => content::end_of_unknown(&result, tool, notes)
+            Ok(ServerResult::CallToolResult(result)) => content::end_of(result, tool, ledger),
+            Ok(ServerResult::CustomResult(CustomResult(result))) => content::end_of_unknown(&result, tool, ledger)
                 .unwrap_or_else(|| ToolEnd::Error("its answer is not what the protocol says".to_owned()).into()),
             Ok(ServerResult::InputRequiredResult(_) | ServerResult::CreateTaskResult(_)) => {
                 ToolEnd::Error("the server wants to go on in a way that is not supported here".to_owned()).into()
@@ -237,9 +237,9 @@ impl Connection {
     }
 
     /// Adds the new stderr output of the server to the notes.
-    pub(super) fn pass_on(&self, notes: &Notes) {
+    pub(super) fn pass_on(&self, ledger: &AttemptLedger) {
         if let Some(child) = &self.child {
-            notes.add_stderr(&child.stderr().take());
+            ledger.add_stderr(&child.stderr().take());
         }
     }
 

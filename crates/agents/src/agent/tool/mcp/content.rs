@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::ServerTool;
 use super::files::{Files, by_words, bytes};
-use crate::agent::Notes;
+use crate::agent::AttemptLedger;
 use crate::agent::schema::Schema;
 use crate::agent::tool::result::{Ended, matched};
 use ensemble_core::thread::ToolEnd;
@@ -20,7 +20,7 @@ struct Answer {
 }
 
 /// Converts the answer of a server to the end of a call of this tool.
-pub(super) fn end_of(result: CallToolResult, tool: &ServerTool, notes: &Notes) -> Ended {
+pub(super) fn end_of(result: CallToolResult, tool: &ServerTool, ledger: &AttemptLedger) -> Ended {
     let mut files = Files::default();
     let texts: Vec<String> = result.content.iter().map(|block| text(block, &mut files)).collect();
     let answer = Answer {
@@ -29,12 +29,12 @@ pub(super) fn end_of(result: CallToolResult, tool: &ServerTool, notes: &Notes) -
         text: texts.join("\n"),
         files,
     };
-    answer.ended(tool, notes)
+    answer.ended(tool, ledger)
 }
 
 /// Converts an answer that the SDK cannot read, for example because it has content of a kind that is newer than the SDK;
 /// `None`: it is no answer to a call.
-pub(super) fn end_of_unknown(result: &Value, tool: &ServerTool, notes: &Notes) -> Option<Ended> {
+pub(super) fn end_of_unknown(result: &Value, tool: &ServerTool, ledger: &AttemptLedger) -> Option<Ended> {
     let content = result.get("content")?.as_array()?;
     let mut files = Files::default();
     let texts: Vec<String> = content.iter().map(|block| text_of_any(block, &mut files)).collect();
@@ -44,19 +44,19 @@ pub(super) fn end_of_unknown(result: &Value, tool: &ServerTool, notes: &Notes) -
         text: texts.join("\n"),
         files,
     };
-    Some(answer.ended(tool, notes))
+    Some(answer.ended(tool, ledger))
 }
 
 impl Answer {
-    fn ended(mut self, tool: &ServerTool, notes: &Notes) -> Ended {
+    fn ended(mut self, tool: &ServerTool, ledger: &AttemptLedger) -> Ended {
         Ended {
             attachments: std::mem::take(&mut self.files.0),
-            end: self.end(tool, notes),
+            end: self.end(tool, ledger),
         }
     }
 
     /// Structured content is the result, if it matches the tool's schema; otherwise the text is.
-    fn end(self, tool: &ServerTool, notes: &Notes) -> ToolEnd {
+    fn end(self, tool: &ServerTool, ledger: &AttemptLedger) -> ToolEnd {
         match (self.is_error, self.structured) {
             (true, Some(value)) if self.text.is_empty() => ToolEnd::Error(value.to_string()),
             (true, _) if self.text.is_empty() => ToolEnd::Error("the tool failed and does not say why".to_owned()),
@@ -64,7 +64,7 @@ impl Answer {
             (false, Some(value)) => {
                 let schema = tool.output_schema.as_ref().map(Schema::compile).transpose();
                 let schema = schema.unwrap_or_else(|error| {
-                    notes.warn(format!("the `outputSchema` of `{}` cannot be used: {error}", tool.name));
+                    ledger.warn(format!("the `outputSchema` of `{}` cannot be used: {error}", tool.name));
                     None
                 });
                 matched(ToolEnd::Result(value), "`outputSchema`", schema.as_ref())
@@ -144,7 +144,7 @@ mod tests {
 
     fn ends(result: Value) -> Result<Value, String> {
         let result = serde_json::from_value(result).expect("a result");
-        read(end_of(result, &tool(None), &Notes::default()))
+        read(end_of(result, &tool(None), &AttemptLedger::default()))
     }
 
     #[test]
@@ -196,7 +196,7 @@ mod tests {
         let told = "see\n[content of the kind `video`, video/x, 3 bytes, which cannot be shown here]\n[content of the kind \
                     `place` at geo:1,2, 9 bytes, which cannot be shown here]\n[content of the kind `image`, which cannot be \
                     shown here]\n[content of the kind `nothing that has a `type``, which cannot be shown here]";
-        let unknown = |result: Value| end_of_unknown(&result, &tool(None), &Notes::default()).map(read);
+        let unknown = |result: Value| end_of_unknown(&result, &tool(None), &AttemptLedger::default()).map(read);
         assert_eq!(unknown(json!({"content": content})), Some(Ok(json!(told))));
         assert_eq!(
             unknown(json!({"content": [film], "isError": true})).map(|end| end.is_err()),
@@ -210,10 +210,10 @@ mod tests {
     #[test]
     fn structured_content_matches_the_schema_of_the_tool() {
         let call = |schema: Value, result: Value| {
-            let notes = Notes::default();
+            let ledger = AttemptLedger::default();
             let result = serde_json::from_value(result).expect("a result");
-            let end = read(end_of(result, &tool(Some(schema)), &notes));
-            (end, notes.take_all().warnings.len())
+            let end = read(end_of(result, &tool(Some(schema)), &ledger));
+            (end, ledger.take_entries().warnings.len())
         };
         let schema = json!({"type": "object", "required": ["n"]});
         let content = json!([{"type": "text", "text": "t"}]);

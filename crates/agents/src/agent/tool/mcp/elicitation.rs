@@ -158,7 +158,7 @@ impl Asking<'_> {
             Err(Unfilled::Declined) => ElicitResult::new(ElicitationAction::Decline),
             Err(Unfilled::Cancelled) => ElicitResult::new(ElicitationAction::Cancel),
             Err(Unfilled::Nobody) => {
-                self.execution.notes.warn(format!(
+                self.execution.ledger.warn(format!(
                     "the tool `{}` asked a question, which was declined because nobody could be asked: {}",
                     self.tool,
                     visible(message.trim())

@@ -143,7 +143,7 @@ impl Server {
         let struck = |error: String| self.secrets.strike(error).into_owned();
         let connection = self.connection(deadline, execution).await.map_err(struck)?;
         let listed = connection.tools(deadline).await;
-        connection.pass_on(&execution.notes);
+        connection.pass_on(&execution.ledger);
         listed.map_err(struck)
     }
 
@@ -163,7 +163,7 @@ impl Server {
         };
         let call = connection.call(tool, arguments, &stopwatch, asking);
         let end = stopwatch.timeout(Some(limit), call).await;
-        connection.pass_on(&execution.notes);
+        connection.pass_on(&execution.ledger);
         self.struck(end.unwrap_or_else(|_| ToolEnd::Error(timeout_message(limit)).into()))
     }
 
@@ -182,7 +182,7 @@ impl Server {
     async fn connection(&self, deadline: Instant, execution: &Execution) -> Result<Arc<Connection>, String> {
         let mut state = self.state.lock().await;
         if let Some(connection) = state.connection.take_if(|connection| connection.is_lost()) {
-            connection.pass_on(&execution.notes);
+            connection.pass_on(&execution.ledger);
         }
         if let Some(connection) = &state.connection {
             return Ok(Arc::clone(connection));

@@ -52,7 +52,7 @@ pub(super) async fn start(
         sandbox: sandbox.as_deref(),
         run_id: &execution.run_id,
         watchdog,
-        notes: &execution.notes,
+        ledger: &execution.ledger,
     };
     let (child, stdin, stdout) = service::start(&invocation, setting).await?;
     let limited = LimitedLines::new(stdout, LONGEST_MESSAGE);

@@ -1,0 +1,357 @@
+//! The ledger of an attempt: its usage, the messages of the round under way, and what was observed.
+//!
+//! Invariant: every request counts once, also if the runner is stopped. A call or a part that is stopped leaves its
+//! entries to the attempt that contains it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::STDERR_KEPT;
+use crate::conversation::EnforcedSandbox;
+use crate::request::AnswerRecord;
+use crate::thread::{Iteration, Thread};
+use ensemble_language::data::Usage;
+
+/// The ledger of an attempt. Clones share it, so that it can be read when the runner is stopped.
+#[derive(Debug, Clone, Default)]
+pub struct AttemptLedger(Arc<Mutex<LedgerState>>);
+
+#[derive(Debug, Default)]
+struct LedgerState {
+    entries: LedgerEntries,
+    /// The usage without the requests that `made` counts and the parts that were stopped.
+    used: Usage,
+    /// The counters of the requests that are being made.
+    made: Vec<Arc<AtomicU64>>,
+    /// The usage in the records of the attempt.
+    recorded: Usage,
+    /// The iterations of the latest round, until the attempt has used them.
+    exchange: Thread,
+    /// The number of these iterations that the records contain.
+    recorded_iterations: usize,
+    /// The parts that were stopped, with their keys.
+    stopped_parts: Vec<(Arc<str>, LedgerEntries)>,
+}
+
+/// The entries of a ledger.
+#[derive(Debug, Default, PartialEq)]
+pub struct LedgerEntries {
+    /// The end of stderr.
+    pub stderr: String,
+    /// Warnings for the user.
+    pub warnings: Vec<String>,
+    /// What was enforced for processes with a sandbox, each sandbox once.
+    pub sandboxes: Vec<EnforcedSandbox>,
+    /// Input agents: the answered question.
+    pub answer: Option<AnswerRecord>,
+    /// The usage of the attempt, with that of its calls.
+    pub usage: Option<Usage>,
+    /// The requests under way, and other usage that no record contains: first those inside calls and parts.
+    pub stopped: Vec<StoppedWork>,
+}
+
+/// Usage that no record contains, with the request for which it was used.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct StoppedWork {
+    /// The part with its attempt; `None`: no part.
+    pub part: Option<(Arc<str>, u32)>,
+    /// The ids of the calls that contain the agent, the outermost first.
+    pub inside: Vec<Arc<str>>,
+    /// The messages that were new to the model; without messages if no request was under way.
+    pub iteration: Iteration,
+    /// The usage since the latest record.
+    pub usage: Usage,
+}
+
+impl StoppedWork {
+    /// Returns whether the attempt itself did the work: no part and no call.
+    fn is_own(&self) -> bool {
+        self.part.is_none() && self.inside.is_empty()
+    }
+}
+
+impl LedgerEntries {
+    /// Takes the attempt's own request that was under way.
+    pub fn take_request(&mut self) -> Option<Iteration> {
+        let own = self.stopped.iter().position(StoppedWork::is_own)?;
+        let iteration = self.stopped.swap_remove(own).iteration;
+        (!iteration.messages.is_empty()).then_some(iteration)
+    }
+}
+
+impl AttemptLedger {
+    /// Replaces the kept end of stderr.
+    pub fn set_stderr(&self, text: String) {
+        self.lock().entries.stderr = text;
+    }
+
+    /// Adds text to the kept end of stderr. The limit is the same as for one script.
+    pub fn add_stderr(&self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        let kept = &mut self.lock().entries.stderr;
+        if !kept.is_empty() && !kept.ends_with('\n') {
+            kept.push('\n');
+        }
+        kept.push_str(text);
+        let surplus = kept.ceil_char_boundary(kept.len().saturating_sub(STDERR_KEPT));
+        kept.drain(..surplus);
+    }
+
+    /// Adds a warning for the user.
+    pub fn warn(&self, warning: impl Into<String>) {
+        self.lock().entries.warnings.push(warning.into());
+    }
+
+    /// Adds a warning for the user unless the ledger has the same one.
+    pub fn warn_once(&self, warning: String) {
+        let warnings = &mut self.lock().entries.warnings;
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
+    }
+
+    /// Takes the warnings.
+    pub fn take_warnings(&self) -> Vec<String> {
+        std::mem::take(&mut self.lock().entries.warnings)
+    }
+
+    /// Adds what was enforced for a process, each sandbox once.
+    pub fn add_sandbox(&self, sandbox: EnforcedSandbox) {
+        let known = &mut self.lock().entries.sandboxes;
+        if !known.contains(&sandbox) {
+            known.push(sandbox);
+        }
+    }
+
+    /// Keeps the answer to the question of the agent.
+    pub fn set_answer(&self, answer: AnswerRecord) {
+        self.lock().entries.answer = Some(answer);
+    }
+
+    /// Returns the usage of the attempt so far.
+    pub fn usage(&self) -> Usage {
+        self.lock().usage()
+    }
+
+    /// Adds usage.
+    pub fn add_usage(&self, usage: Usage) {
+        let mut state = self.lock();
+        state.used = state.used + usage;
+    }
+
+    /// Adds usage that a record of its own contains.
+    pub fn add_recorded_usage(&self, usage: Usage) {
+        let mut state = self.lock();
+        state.used = state.used + usage;
+        state.recorded = state.recorded + usage;
+    }
+
+    /// Returns the counter of a request. It counts at once, so that the request counts even if its future is dropped.
+    pub fn open_request(&self) -> Arc<AtomicU64> {
+        let counter = Arc::<AtomicU64>::default();
+        let mut state = self.lock();
+        state.settle_requests();
+        state.made.push(counter.clone());
+        counter
+    }
+
+    /// Returns the usage since the latest record, and marks it as recorded.
+    pub fn record_usage(&self) -> Usage {
+        let mut state = self.lock();
+        let used = state.usage();
+        let unrecorded = used.since(state.recorded);
+        state.recorded = used;
+        unrecorded
+    }
+
+    /// Begins a round with these iterations, of which the records contain some.
+    pub fn begin_round(&self, exchange: Thread, recorded_iterations: usize) {
+        let mut state = self.lock();
+        (state.exchange, state.recorded_iterations) = (exchange, recorded_iterations);
+    }
+
+    /// Runs a function on the iterations of the round.
+    pub fn with_exchange<T>(&self, read: impl FnOnce(&Thread) -> T) -> T {
+        read(&self.lock().exchange)
+    }
+
+    /// Changes the iterations of the round.
+    pub fn change_exchange(&self, change: impl FnOnce(Thread) -> Thread) {
+        let mut state = self.lock();
+        state.exchange = change(std::mem::take(&mut state.exchange));
+    }
+
+    /// Returns the latest iteration with the usage since the latest record, and marks all iterations and the usage as
+    /// recorded. Returns `None` if there is no iteration.
+    pub fn record_iteration(&self) -> Option<(Iteration, Usage)> {
+        let iteration = {
+            let mut state = self.lock();
+            state.recorded_iterations = state.exchange.iterations().len();
+            state.exchange.iterations().last().cloned()?
+        };
+        Some((iteration, self.record_usage()))
+    }
+
+    /// Returns the number of iterations of the round that the records contain.
+    pub fn recorded_iterations(&self) -> usize {
+        self.lock().recorded_iterations
+    }
+
+    /// Ends the round: no request is under way.
+    pub fn close_round(&self) -> Thread {
+        let mut state = self.lock();
+        state.recorded_iterations = 0;
+        std::mem::take(&mut state.exchange)
+    }
+
+    /// Opens the ledger of a call of this tool.
+    pub fn open_call(&self, call: &str, tool: &str) -> NestedLedger {
+        NestedLedger::new(
+            self,
+            LedgerScope::Call {
+                id: call.into(),
+                tool: tool.into(),
+            },
+        )
+    }
+
+    /// Opens the ledger of an attempt of a part.
+    pub fn open_part(&self, key: Arc<str>, attempt: u32) -> NestedLedger {
+        NestedLedger::new(self, LedgerScope::Part { key, attempt })
+    }
+
+    /// Takes the entries of a part that was stopped.
+    pub fn take_stopped_part(&self, key: &str) -> Option<LedgerEntries> {
+        let mut state = self.lock();
+        let at = state.stopped_parts.iter().position(|(stopped, _)| **stopped == *key)?;
+        Some(state.stopped_parts.swap_remove(at).1)
+    }
+
+    /// Takes all entries.
+    pub fn take_entries(&self) -> LedgerEntries {
+        std::mem::take(&mut *self.lock()).into_entries()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, LedgerState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LedgerState {
+    /// Adds the counters of requests that have ended.
+    fn settle_requests(&mut self) {
+        let (ended, open) = self.made.drain(..).partition(|counter| Arc::strong_count(counter) == 1);
+        self.made = open;
+        let ended: Vec<Arc<AtomicU64>> = ended;
+        self.used.requests += ended.iter().map(|counter| counter.load(Ordering::Relaxed)).sum::<u64>();
+    }
+
+    fn usage(&self) -> Usage {
+        let made = self.made.iter().map(|counter| counter.load(Ordering::Relaxed)).sum();
+        let made = Usage {
+            requests: made,
+            ..Usage::default()
+        };
+        let parts = self.stopped_parts.iter().filter_map(|(_, part)| part.usage);
+        parts.fold(self.used + made, |sum, one| sum + one)
+    }
+
+    fn into_entries(mut self) -> LedgerEntries {
+        let used = self.usage();
+        for (_, part) in std::mem::take(&mut self.stopped_parts) {
+            self.recorded = self.recorded + part.usage.unwrap_or_default();
+            self.entries.stopped.extend(part.stopped);
+        }
+        let unrecorded = used.since(self.recorded);
+        let request = self.exchange.iterations().get(self.recorded_iterations).cloned();
+        if request.is_some() || !unrecorded.is_empty() {
+            self.entries.stopped.push(StoppedWork {
+                iteration: request.unwrap_or_default(),
+                usage: unrecorded,
+                ..StoppedWork::default()
+            });
+        }
+        LedgerEntries {
+            usage: (used != Usage::default()).then_some(used),
+            ..self.entries
+        }
+    }
+}
+
+/// The part of an execution, or the call, that a nested ledger is for.
+#[derive(Debug)]
+enum LedgerScope {
+    Call { id: Arc<str>, tool: Arc<str> },
+    Part { key: Arc<str>, attempt: u32 },
+}
+
+/// The ledger of a call or a part. If this value is dropped before its end, the attempt that contains it gets the entries.
+#[derive(Debug)]
+pub struct NestedLedger {
+    ledger: AttemptLedger,
+    outer: AttemptLedger,
+    scope: LedgerScope,
+}
+
+impl NestedLedger {
+    fn new(outer: &AttemptLedger, scope: LedgerScope) -> Self {
+        Self {
+            ledger: AttemptLedger::default(),
+            outer: outer.clone(),
+            scope,
+        }
+    }
+
+    /// Returns the ledger.
+    pub fn ledger(&self) -> &AttemptLedger {
+        &self.ledger
+    }
+
+    /// Ends the call or the part, and returns its entries, which its own record contains. The attempt that contains a
+    /// call gets what the call wrote on stderr, and its warnings.
+    pub fn end(self) -> LedgerEntries {
+        let mut entries = self.ledger.take_entries();
+        entries.stopped.retain(StoppedWork::is_own);
+        self.forward_messages(&mut entries);
+        entries
+    }
+
+    fn forward_messages(&self, entries: &mut LedgerEntries) {
+        if let LedgerScope::Call { tool, .. } = &self.scope {
+            self.outer.add_stderr(&std::mem::take(&mut entries.stderr));
+            for warning in std::mem::take(&mut entries.warnings) {
+                self.outer.warn(format!("tool {tool}: {warning}"));
+            }
+        }
+    }
+}
+
+impl Drop for NestedLedger {
+    fn drop(&mut self) {
+        let mut entries = self.ledger.take_entries();
+        self.forward_messages(&mut entries);
+        match &self.scope {
+            LedgerScope::Call { id, .. } => {
+                for work in &mut entries.stopped {
+                    work.inside.insert(0, id.clone());
+                }
+                self.outer
+                    .add_recorded_usage(entries.usage.unwrap_or_default().by_a_tool());
+                self.outer.lock().entries.stopped.append(&mut entries.stopped);
+            }
+            LedgerScope::Part { key, attempt } => {
+                for work in &mut entries.stopped {
+                    work.part = Some((key.clone(), *attempt));
+                }
+                if entries != LedgerEntries::default() {
+                    self.outer.lock().stopped_parts.push((key.clone(), entries));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

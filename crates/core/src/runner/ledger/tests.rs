@@ -1,0 +1,107 @@
+use super::*;
+use crate::thread::{Message, Role};
+
+fn used(requests: u64, input_tokens: u64) -> Usage {
+    Usage {
+        requests,
+        input_tokens,
+        ..Usage::default()
+    }
+}
+
+fn asking(text: &str) -> Thread {
+    Thread::of(vec![Iteration {
+        number: 1,
+        messages: vec![Message::new(Role::User, text)],
+        ..Iteration::default()
+    }])
+}
+
+fn text(iteration: &Iteration) -> &str {
+    &iteration.messages[0].content
+}
+
+#[test]
+fn a_request_counts_while_it_is_made_and_once_when_it_has_ended() {
+    let ledger = AttemptLedger::default();
+    let counter = ledger.open_request();
+    counter.fetch_add(2, Ordering::Relaxed);
+    assert_eq!(ledger.usage().requests, 2, "a request and its retry");
+    drop(counter);
+    drop(ledger.open_request());
+    assert_eq!(ledger.usage().requests, 2);
+    assert_eq!(ledger.take_entries().usage, Some(used(2, 0)));
+}
+
+#[test]
+fn what_no_record_contains_is_left_with_its_request() {
+    let ledger = AttemptLedger::default();
+    ledger.begin_round(asking("first"), 0);
+    ledger.add_usage(used(1, 10));
+    assert_eq!(ledger.record_iteration().map(|(_, usage)| usage), Some(used(1, 10)));
+    ledger.change_exchange(|exchange| exchange.opened(vec![Message::new(Role::User, "second")], chrono::Utc::now()));
+    ledger.add_recorded_usage(used(1, 5).by_a_tool());
+    ledger.open_request().fetch_add(1, Ordering::Relaxed);
+    let mut left = ledger.take_entries();
+    assert_eq!(left.usage.map(|all| (all.requests, all.by_tools)), Some((3, 1)));
+    assert_eq!((left.stopped.len(), left.stopped[0].usage), (1, used(1, 0)));
+    assert_eq!(left.take_request().as_ref().map(text), Some("second"));
+    assert_eq!(ledger.take_entries(), LedgerEntries::default());
+}
+
+#[test]
+fn a_call_that_is_stopped_leaves_its_request_and_its_usage_counts_once() {
+    let ledger = AttemptLedger::default();
+    let outer = ledger.open_call("1", "helper");
+    let inner = outer.ledger().open_call("2", "scribe");
+    inner.ledger().begin_round(asking("inside"), 0);
+    inner.ledger().add_usage(used(1, 7));
+    inner.ledger().warn("slow");
+    drop(inner);
+    drop(outer);
+    let left = ledger.take_entries();
+    assert_eq!(left.usage, Some(used(1, 7).by_a_tool()));
+    assert_eq!(left.warnings, ["tool helper: tool scribe: slow"]);
+    let [work] = left.stopped.as_slice() else {
+        panic!("{:?}", left.stopped)
+    };
+    assert_eq!(work.inside, ["1".into(), "2".into()]);
+    assert_eq!((text(&work.iteration), work.usage), ("inside", used(1, 7)));
+}
+
+#[test]
+fn a_call_or_a_part_that_ends_has_its_own_record() {
+    let ledger = AttemptLedger::default();
+    let call = ledger.open_call("1", "helper");
+    call.ledger().add_usage(used(2, 0));
+    assert_eq!(call.end().usage, Some(used(2, 0)));
+    let part = ledger.open_part("a".into(), 1);
+    part.ledger().add_usage(used(3, 0));
+    assert_eq!(part.end().usage, Some(used(3, 0)));
+    assert_eq!(ledger.take_entries(), LedgerEntries::default());
+}
+
+#[test]
+fn a_part_that_is_stopped_leaves_its_entries_to_the_attempt_or_to_its_own_record() {
+    for has_record in [true, false] {
+        let ledger = AttemptLedger::default();
+        let part = ledger.open_part("a".into(), 2);
+        part.ledger().begin_round(asking("of the part"), 0);
+        part.ledger().add_usage(used(1, 4));
+        drop(part);
+        assert_eq!(ledger.usage(), used(1, 4));
+        if has_record {
+            let left = ledger.take_stopped_part("a").unwrap();
+            assert_eq!(left.usage, Some(used(1, 4)));
+            assert_eq!(ledger.take_entries(), LedgerEntries::default());
+        } else {
+            let left = ledger.take_entries();
+            assert_eq!(left.usage, Some(used(1, 4)));
+            let [work] = left.stopped.as_slice() else {
+                panic!("{:?}", left.stopped)
+            };
+            assert_eq!(work.part, Some(("a".into(), 2)));
+            assert_eq!((text(&work.iteration), work.usage), ("of the part", used(1, 4)));
+        }
+    }
+}
