@@ -148,8 +148,7 @@ pub(super) fn resume(
 
 /// Checks the answers of the command against the requests of the run, before the first is used.
 fn check_answers(options: &mut RunOptions, prepared: &Prepared, records: &[Record]) -> Result<(), CliError> {
-    let mut state = ConversationState::new(prepared.plan.clone());
-    records.iter().for_each(|record| state.apply(record));
+    let state = ConversationState::from_records(prepared.plan.clone(), records).map_err(RunError::from)?;
     let pending: Vec<PendingRequest> = state.pending_requests().cloned().collect();
     let is_over = state
         .ended()
@@ -210,7 +209,7 @@ impl Followed {
             let records = self.remote.decoded(&sent.lines)?;
             let is_news = !records.is_empty();
             for record in records {
-                self.state.apply(&record);
+                self.state.apply(&record).map_err(RunError::from)?;
                 self.reporter.report(&record, &self.state);
             }
             if self

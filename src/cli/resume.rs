@@ -10,7 +10,7 @@ use super::surroundings::Surroundings;
 use super::{given, remote};
 use ensemble_core::conversation::ConversationState;
 use ensemble_reports::report::Reporter;
-use ensemble_runs::RecordedRun;
+use ensemble_runs::{RecordedRun, RunError};
 
 /// `ensemble resume`.
 pub(super) fn resume(args: &ResumeArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
@@ -35,7 +35,7 @@ pub(super) fn resume(args: &ResumeArgs, surroundings: &Surroundings) -> Result<u
         }
         if recorded.has_ended() {
             for reporter in &mut options.reporters {
-                report_again(recorded, &mut **reporter);
+                report_again(recorded, &mut **reporter)?;
             }
             return Ok(ending.show(&recorded.state, &recorded.prepared));
         }
@@ -100,10 +100,11 @@ fn note_changes(recorded: &RecordedRun, command: &str, surroundings: &Surroundin
 }
 
 /// Reports a run that has already ended once more.
-fn report_again(recorded: &RecordedRun, reporter: &mut dyn Reporter) {
+fn report_again(recorded: &RecordedRun, reporter: &mut dyn Reporter) -> Result<(), RunError> {
     let mut state = ConversationState::new(recorded.prepared.plan.clone());
     for record in &recorded.journal.records {
-        state.apply(record);
+        state.apply(record)?;
         reporter.report(record, &state);
     }
+    Ok(())
 }

@@ -54,7 +54,7 @@ pub(super) fn run(args: &RunArgs, surroundings: &Surroundings) -> Result<u8, Cli
 
 /// Prints which agents would run first, and why the others would not.
 fn dry_run(ready: &Ready, args: &ShowingArgs, surroundings: &Surroundings) -> u8 {
-    let decision = ready.preview();
+    let decision = ready.preview()?;
     let text = match (&decision, args.output) {
         (Decision::StartTurn(turn), Output::Human) => {
             let mut text = String::from("agents that would run in turn 1:\n");

@@ -234,11 +234,13 @@ pub(super) async fn opened(given: Option<&str>, surroundings: &Surroundings) -> 
             });
         }
     };
-    let context = prepared.as_ref().map(|prepared| {
-        let mut state = ConversationState::new(prepared.plan.clone());
-        journal.records.iter().for_each(|record| state.apply(record));
-        Context::clone(state.context())
-    });
+    let context = match &prepared {
+        Some(prepared) => {
+            let state = ConversationState::from_records(prepared.plan.clone(), &journal.records);
+            Some(Context::clone(state.map_err(RunError::from)?.context()))
+        }
+        None => None,
+    };
     Ok(Opened {
         story: Story::from_records(&journal.records),
         driver,

@@ -269,7 +269,7 @@ proptest! {
         moves.into_iter().for_each(|one| script.perform(one));
         let (mut state, mut history) = (ConversationState::new(plan()), RunHistory::default());
         for record in &script.records {
-            state.apply(record);
+            state.apply(record).expect("a legal record");
             history.apply(record);
             prop_assert_eq!(facts_of_history(&history), facts_of_state(&state), "after {:?}", record);
         }

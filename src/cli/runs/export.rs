@@ -14,7 +14,7 @@ use ensemble_reports::report::RunResult;
 use ensemble_reports::report::door::passed;
 use ensemble_reports::report::graph::{mermaid, svg};
 use ensemble_reports::report::story::{Exported, html, markdown};
-use ensemble_runs::RecordedRun;
+use ensemble_runs::{RecordedRun, RunError};
 
 /// `ensemble runs export`.
 pub(super) async fn export(
@@ -30,7 +30,7 @@ pub(super) async fn export(
     if recorded.journal.is_torn {
         surroundings.print_err("warning: the last line of the journal is incomplete and has been left out\n");
     }
-    let text = written(args.output, &recorded);
+    let text = written(args.output, &recorded)?;
     let Some(path) = &args.to else {
         surroundings.print_as(args.output, &text);
         return Ok(exit::SUCCESS);
@@ -39,7 +39,7 @@ pub(super) async fn export(
     Ok(exit::SUCCESS)
 }
 
-fn written(format: ExportFormat, recorded: &RecordedRun) -> String {
+fn written(format: ExportFormat, recorded: &RecordedRun) -> Result<String, RunError> {
     let RecordedRun {
         run,
         journal,
@@ -47,7 +47,7 @@ fn written(format: ExportFormat, recorded: &RecordedRun) -> String {
         state,
     } = recorded;
     if format == ExportFormat::Json {
-        return RunResult(state).to_text();
+        return Ok(RunResult(state).to_text());
     }
     let agents: Vec<(Arc<str>, &'static str)> = prepared
         .plan
@@ -65,14 +65,14 @@ fn written(format: ExportFormat, recorded: &RecordedRun) -> String {
     };
     let exported = Exported {
         story: &story,
-        exchanges: &model_exchanges(&journal.records, &prepared.plan),
+        exchanges: &model_exchanges(&journal.records, &prepared.plan)?,
         agents: &agents,
         context: state.context(),
         driver,
         graph: &graph,
     };
-    match format {
+    Ok(match format {
         ExportFormat::Html => html(&exported),
         _ => markdown(&exported),
-    }
+    })
 }

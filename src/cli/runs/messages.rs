@@ -11,7 +11,7 @@ use crate::cli::surroundings::Surroundings;
 use ensemble_core::store::StoredRun;
 use ensemble_history::story::{FileRecords, ModelExchange, model_exchanges};
 use ensemble_reports::report::story::messages;
-use ensemble_runs::RecordedRun;
+use ensemble_runs::{RecordedRun, RunError};
 
 /// Prints the exchanges that the filter `AGENT[@TURN]` selects; an empty filter selects all.
 pub(super) async fn show(
@@ -21,7 +21,7 @@ pub(super) async fn show(
     surroundings: &Surroundings,
 ) -> Result<u8, CliError> {
     let recorded = RecordedRun::read(run, &surroundings.project).await?;
-    let all = model_exchanges(&recorded.journal.records, &recorded.prepared.plan);
+    let all = model_exchanges(&recorded.journal.records, &recorded.prepared.plan).map_err(RunError::from)?;
     let (agent, turn) = selected(filter)?;
     let is_selected = |exchange: &&ModelExchange| {
         let within = &exchange.within;
