@@ -10,8 +10,8 @@
     reason = "the edge reads the environment, files and the clock"
 )]
 
-mod args;
 mod check;
+mod command_line;
 mod run;
 mod runs;
 mod serve;
@@ -22,12 +22,12 @@ use std::process::ExitCode;
 
 use clap::FromArgMatches;
 
-use self::args::{Cli, Command};
 use self::check::{explain, graph, list, test, validate};
+use self::command_line::{Cli, Command};
 use self::run::{batch, chat, fork, replay, resume};
 use self::runs::estimate;
 use self::serve::{acp, lsp, mcp, ui};
-use self::setup::{completions, import, import_folder, init, man, models, trust};
+use self::setup::{completions, import, import_folder, init, man, models, schema, trust};
 use self::shared::error::CliError;
 #[cfg(debug_assertions)]
 use self::shared::fault_injection;
@@ -141,21 +141,11 @@ fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliErro
         Command::Runs(command) => runs::runs(&command, surroundings),
         Command::Models(command) => models::models(&command, surroundings),
         Command::Trust(args) => trust::trust(&args, surroundings),
-        Command::Schema(args) => {
-            use ensemble_language::loader::schema::{SCHEMA, TEST_SCHEMA, of_config};
-            let json = |text: &str| surroundings.print_as(args::OutputForm::Json, text);
-            match &args {
-                args if args.skill => surroundings.print(ensemble_mcp::skill::SKILL),
-                args if args.tests => json(TEST_SCHEMA),
-                args if args.config => json(&of_config()),
-                _ => json(SCHEMA),
-            }
-            Ok(exit::SUCCESS)
-        }
+        Command::Schema(args) => schema::schema(&args, surroundings),
         Command::Completions { shell } => {
             surroundings.print(&completions::script(shell)?);
             Ok(exit::SUCCESS)
         }
-        Command::Man(args) => man::man(&args, surroundings),
+        Command::Man(args) => man::man(&args, help::build_command(), surroundings),
     }
 }

@@ -8,15 +8,38 @@
 use std::cell::Cell;
 use std::time::Instant;
 
-use crate::command::args::{CheckArgs, OutputForm};
+use crate::command::setup::completions;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
+use crate::command::shared::output_form::OutputForm;
 use crate::command::shared::surroundings::Surroundings;
+use clap::Args;
 use ensemble_explore::{Budget, Exploration, Inside, explore_while};
 use ensemble_language::loader::codes::UNANSWERED;
 use ensemble_reports::report::diagnostics;
 use ensemble_reports::report::exploration::{Explored, all_human, all_json};
 use ensemble_runs::nested::{Named, explore_inside_out, nested};
+use std::time::Duration;
+
+/// `ensemble check`.
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// The ensemble: a file, or the name of an ensemble
+    #[arg(value_name = "FILE|NAME", add = completions::ensembles())]
+    pub ensemble: String,
+    /// The output format
+    #[arg(long, alias = "format", value_enum, default_value_t = OutputForm::Human, value_name = "FORM")]
+    pub output: OutputForm,
+    /// Stop after this number of states, and report what was explored
+    #[arg(long, default_value_t = 20_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_states: u32,
+    /// Stop after this time, and report what was explored; for all files together
+    #[arg(long, default_value = "10s", value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub max_time: Duration,
+    /// Explore runs in CI, where nobody answers: also warn of questions without an answer
+    #[arg(long)]
+    pub ci: bool,
+}
 
 /// `ensemble check`.
 pub(crate) fn check(args: &CheckArgs, surroundings: &Surroundings) -> Result<u8, CliError> {

@@ -1,13 +1,22 @@
 //! `ensemble explain`: the explanation of a code, with a wrong and a right example; or what an ensemble takes and gives.
 
-use crate::command::args::ExplainArgs;
+use crate::command::setup::completions;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::surroundings::Surroundings;
+use clap::Args;
 use ensemble_language::diagnostic::Code;
 use ensemble_language::ensemble::{AgentKind, Ensemble, ResultSpec};
 use ensemble_language::loader::{codes, explain as explanations};
 use ensemble_runs::EnsembleRef;
+
+/// `ensemble explain`.
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// A code such as E021, or an ensemble: a file or a name; without it, all codes are listed
+    #[arg(value_name = "CODE|FILE|NAME", add = completions::codes_and_ensembles())]
+    pub code: Option<String>,
+}
 
 /// `ensemble explain`.
 pub(crate) fn explain(args: &ExplainArgs, surroundings: &Surroundings) -> Result<u8, CliError> {

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use crate::command::args::{ValidateArgs, ValidateFormat};
+use crate::command::check::{ValidateArgs, ValidateFormat};
 use crate::command::shared::error::CliError;
 use ensemble_diff::unified;
 use ensemble_language::source::Source;

@@ -1,15 +1,47 @@
 //! `ensemble graph`: draws an ensemble, optionally with the data of a run.
 
-use crate::command::args::{GraphArgs, GraphFormat};
 use crate::command::check::picture::of_ensemble;
 use crate::command::runs::driver;
+use crate::command::setup::completions;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::runtime::block_on;
 use crate::command::shared::surroundings::Surroundings;
+use clap::{Args, ValueEnum};
 use ensemble_history::RunHistory;
 use ensemble_reports::report::graph::{Picture, ascii, dot, mermaid, svg};
 use ensemble_runs::{EnsembleRef, RecordedRun};
+
+/// `ensemble graph`.
+#[derive(Debug, Args)]
+pub(crate) struct GraphArgs {
+    /// The ensemble: a file, or the name of an ensemble; default with --run or --last: the recorded ensemble
+    #[arg(value_name = "FILE|NAME", add = completions::ensembles(), required_unless_present_any = ["run", "last"])]
+    pub ensemble: Option<String>,
+    /// The format of the picture
+    #[arg(long, alias = "format", value_enum, default_value_t = GraphFormat::Mermaid, value_name = "FORM")]
+    pub output: GraphFormat,
+    /// Add the data of this run: how often each agent ran and failed, and why other agents did not run
+    #[arg(long, value_name = "RUN", add = completions::runs())]
+    pub run: Option<String>,
+    /// Add the data of the latest run
+    #[arg(long, conflicts_with = "run")]
+    pub last: bool,
+}
+
+/// The formats of a picture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum GraphFormat {
+    /// A flowchart that code hosting sites and editors can draw.
+    #[default]
+    Mermaid,
+    /// For Graphviz.
+    Dot,
+    /// A complete picture for browsers and documents.
+    Svg,
+    /// Plain text.
+    Ascii,
+}
 
 /// `ensemble graph`.
 pub(crate) fn graph(args: &GraphArgs, surroundings: &Surroundings) -> Result<u8, CliError> {

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::command::args::ListArgs;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
+use crate::command::shared::output_form::ListArgs;
 use crate::command::shared::surroundings::Surroundings;
 use ensemble_language::diagnostic::Severity;
 use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, Input, InputSpec};

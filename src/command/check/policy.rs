@@ -1,6 +1,6 @@
 //! `--allow`, `--deny` and `--deny-warnings`, and the levels of a configuration: decide which findings are reported, and which are failures.
 
-use crate::command::args::ValidateArgs;
+use crate::command::check::ValidateArgs;
 use crate::command::check::explain::known;
 use crate::command::shared::error::CliError;
 use ensemble_language::diagnostic::{Code, Diagnostic, Severity};

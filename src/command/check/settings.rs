@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ignore::gitignore::Gitignore;
 
-use crate::command::args::{ValidateArgs, ValidateFormat};
 use crate::command::check::files::exclusions::patterns_of;
 use crate::command::check::policy::Policy;
+use crate::command::check::{ValidateArgs, ValidateFormat};
 use crate::command::shared::error::CliError;
 use ensemble_language::check::{self, apply_allowances};
 use ensemble_language::diagnostic::{Diagnostic, Finding};

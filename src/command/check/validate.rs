@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use super::fixes::{Fixing, difference, replace, unreadable};
 use super::settings::{Settings, examine as examine_config};
-use crate::command::args::{ValidateArgs, ValidateFormat};
 use crate::command::check::files::inputs::{Input, Inputs, inputs};
 use crate::command::check::files::ordered_work::in_order;
 use crate::command::check::policy::Policy;
+use crate::command::check::{ValidateArgs, ValidateFormat};
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::surroundings::Surroundings;

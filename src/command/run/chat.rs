@@ -9,17 +9,50 @@ use std::sync::Arc;
 use super::driver::{Ending, Messages, drive, show_warnings, warn_incomplete_record};
 use super::reporters::{showing_by, verbosity};
 use super::run_options;
-use crate::command::args::ChatArgs;
 use crate::command::check::list::none_named;
+use crate::command::run::arguments::{AnsweringArgs, DrivingArgs, ShowingArgs};
+use crate::command::setup::completions;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::runtime::block_on;
 use crate::command::shared::surroundings::Surroundings;
 use crate::terminal::lines::{Lines, Prompt};
+use clap::{ArgAction, Args};
 use ensemble_core::conversation::RunEnded;
 use ensemble_language::data::Context;
 use ensemble_reports::report::{ConsoleWriter, Human, hanging};
 use ensemble_runs::{EnsembleRef, Prepared, Ready, RunOptions, Runs};
+use std::path::PathBuf;
+
+/// `ensemble chat`.
+#[derive(Debug, Args)]
+pub(crate) struct ChatArgs {
+    /// The ensemble: a file, or the name of an ensemble in `ensembles/` or `.ensemble/ensembles/`
+    #[arg(value_name = "FILE|NAME", add = completions::ensembles())]
+    pub ensemble: Option<String>,
+    /// Continue this run, which has ended: its id, or the beginning of its id
+    #[arg(long, value_name = "RUN", add = completions::runs(), conflicts_with_all = ["ensemble", "set", "context"])]
+    pub run: Option<String>,
+    /// Continue the latest run
+    #[arg(long, conflicts_with_all = ["run", "ensemble", "set", "context"])]
+    pub last: bool,
+    /// Give the input KEY, or add KEY to the context if the ensemble declares no inputs; VALUE is JSON, or a string if it
+    /// is not valid JSON
+    #[arg(long = "set", value_name = "KEY=VALUE", action = ArgAction::Append)]
+    pub set: Vec<String>,
+    /// Give every key of this YAML or JSON file as an input, or add it to the context
+    #[arg(long, value_name = "FILE")]
+    pub context: Option<PathBuf>,
+    /// Answers and models.
+    #[command(flatten)]
+    pub answering: AnsweringArgs,
+    /// Output.
+    #[command(flatten)]
+    pub showing: ShowingArgs,
+    /// Execution.
+    #[command(flatten)]
+    pub driving: DrivingArgs,
+}
 
 /// The line that starts and ends a message of several lines.
 const QUOTES: &str = "\"\"\"";

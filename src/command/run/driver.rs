@@ -5,7 +5,7 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use crate::command::args::{DrivingArgs, Output, ShowingArgs};
+use crate::command::run::arguments::{DrivingArgs, Output, ShowingArgs};
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::surroundings::Surroundings;

@@ -7,9 +7,10 @@ use chrono::Utc;
 use serde_json::Value;
 
 use super::run_options;
-use crate::command::args::{Output, ResumeArgs, RunArgs};
+use crate::command::run::arguments::Output;
 use crate::command::run::driver::Ending;
 use crate::command::run::reporters::Showing;
+use crate::command::run::{ResumeArgs, RunArgs};
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::runtime::block_on;

@@ -2,12 +2,70 @@
 
 use super::driver::{Ending, QueuedMessages, drive};
 use super::run_options;
-use crate::command::args::{ForkArgs, RerunArgs, ShowingArgs};
+use crate::command::run::arguments::{AnsweringArgs, DrivingArgs, ShowingArgs};
 use crate::command::run::reporters::showing;
+use crate::command::setup::completions;
 use crate::command::shared::error::CliError;
 use crate::command::shared::runtime::block_on;
 use crate::command::shared::surroundings::Surroundings;
+use clap::{ArgAction, Args};
 use ensemble_runs::ForkChanges;
+
+/// `ensemble fork`.
+#[derive(Debug, Args)]
+pub(crate) struct ForkArgs {
+    /// The run: its id, the beginning of its id, or the path of its folder or journal
+    #[arg(value_name = "RUN", add = completions::runs(), required_unless_present = "last")]
+    pub run: Option<String>,
+    /// Use the latest run
+    #[arg(long, conflicts_with = "run")]
+    pub last: bool,
+    /// The last turn to keep; 0 keeps only the input
+    #[arg(long, value_name = "N")]
+    pub at_turn: u32,
+    /// Give the input KEY anew, or add KEY to the context, before the run continues; VALUE is JSON, or a string if it is not
+    /// valid JSON
+    #[arg(long = "set", value_name = "KEY=VALUE", action = ArgAction::Append)]
+    pub set: Vec<String>,
+    /// Continue with this ensemble instead of the recorded one
+    #[arg(long, value_name = "FILE|NAME", add = completions::ensembles())]
+    pub ensemble: Option<String>,
+    /// Answers and models.
+    #[command(flatten)]
+    pub answering: AnsweringArgs,
+    /// Output.
+    #[command(flatten)]
+    pub showing: ShowingArgs,
+    /// Execution.
+    #[command(flatten)]
+    pub driving: DrivingArgs,
+}
+
+/// `ensemble rerun`.
+#[derive(Debug, Args)]
+pub(crate) struct RerunArgs {
+    /// The run: its id, the beginning of its id, or the path of its folder or journal
+    #[arg(value_name = "RUN", add = completions::runs(), required_unless_present = "last")]
+    pub run: Option<String>,
+    /// Use the latest run
+    #[arg(long, conflicts_with = "run")]
+    pub last: bool,
+    /// The execution to repeat: the agent and the turn in which it ran; AGENT[KEY]@TURN repeats one of its parts
+    #[arg(long, value_name = "AGENT@TURN", add = completions::executions())]
+    pub from: String,
+    /// Continue with this ensemble instead of the recorded one
+    #[arg(long, value_name = "FILE|NAME", add = completions::ensembles())]
+    pub ensemble: Option<String>,
+    /// Answers and models.
+    #[command(flatten)]
+    pub answering: AnsweringArgs,
+    /// Output.
+    #[command(flatten)]
+    pub showing: ShowingArgs,
+    /// Execution.
+    #[command(flatten)]
+    pub driving: DrivingArgs,
+}
 
 /// `ensemble fork`.
 pub(crate) fn fork(args: &ForkArgs, surroundings: &Surroundings) -> Result<u8, CliError> {

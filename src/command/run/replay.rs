@@ -6,18 +6,43 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
 use super::run_options;
-use crate::command::args::{Output, ReplayArgs};
+use crate::command::run::arguments::{AnsweringArgs, Output, ShowingArgs};
 use crate::command::run::reporters::showing;
+use crate::command::setup::completions;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::runtime::block_on;
 use crate::command::shared::surroundings::Surroundings;
 use crate::terminal::signals;
+use clap::Args;
 use ensemble_core::conversation::ConversationState;
 use ensemble_core::store::Durability;
 use ensemble_reports::report::{RunResult, count};
 use ensemble_runs::RunOptions;
 use ensemble_runs::replay::{Progress, ReplayOptions, ReplayOutcome, ReplayResult, RunRecord};
+
+/// `ensemble replay`.
+#[derive(Debug, Args)]
+pub(crate) struct ReplayArgs {
+    /// A run id or its beginning, a journal, the folder of a run, or a saved result
+    #[arg(value_name = "RECORD", add = completions::runs(), required_unless_present = "last")]
+    pub record: Option<String>,
+    /// Use the latest run
+    #[arg(long, conflicts_with = "record")]
+    pub last: bool,
+    /// Use this ensemble instead of the recorded one
+    #[arg(long, value_name = "FILE|NAME", add = completions::ensembles())]
+    pub ensemble: Option<String>,
+    /// Execute these agents instead of reading their outputs from the record
+    #[arg(long, value_name = "AGENT", add = completions::agents(), value_delimiter = ',')]
+    pub live: Vec<String>,
+    /// Answers and models.
+    #[command(flatten)]
+    pub answering: AnsweringArgs,
+    /// Output.
+    #[command(flatten)]
+    pub showing: ShowingArgs,
+}
 
 /// `ensemble replay`.
 pub(crate) fn replay(args: &ReplayArgs, surroundings: &Surroundings) -> Result<u8, CliError> {

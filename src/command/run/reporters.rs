@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::command::args::{Output, ShowingArgs};
+use crate::command::run::arguments::{Output, ShowingArgs};
 use crate::command::shared::surroundings::Surroundings;
 use crate::terminal::lines::Lines;
 use crate::terminal::operator::TerminalOperator;

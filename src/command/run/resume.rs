@@ -4,14 +4,50 @@ use super::driver::{Ending, QueuedMessages, drive, warn_incomplete_record};
 use super::engine;
 use super::reporters::{showing, showing_on};
 use super::run_options;
-use crate::command::args::{ContinueArgs, ResumeArgs};
+use crate::command::run::ResumeArgs;
+use crate::command::run::arguments::{AnsweringArgs, DrivingArgs, ShowingArgs};
 use crate::command::run::fork::print_changes;
+use crate::command::setup::completions;
 use crate::command::shared::error::CliError;
 use crate::command::shared::runtime::block_on;
 use crate::command::shared::surroundings::Surroundings;
+use clap::{ArgAction, Args};
 use ensemble_core::conversation::ConversationState;
 use ensemble_reports::report::Reporter;
 use ensemble_runs::{RecordedRun, RunError};
+
+/// `ensemble continue`.
+#[derive(Debug, Args)]
+#[command(allow_missing_positional = true)]
+pub(crate) struct ContinueArgs {
+    /// The run: its id, the beginning of its id, or the path of its folder or journal
+    #[arg(value_name = "RUN", add = completions::runs(), required_unless_present = "last")]
+    pub run: Option<String>,
+    /// Use the latest run
+    #[arg(long, conflicts_with = "run")]
+    pub last: bool,
+    /// The message: a text, @FILE, or - for standard input
+    #[arg(value_name = "TEXT|@FILE|-")]
+    pub message: String,
+    /// Add this message when the conversation has ended again, and continue; can be repeated
+    #[arg(long = "then", value_name = "TEXT", action = ArgAction::Append)]
+    pub then: Vec<String>,
+    /// Set an input or a value of the context; the value is JSON, or a text
+    #[arg(long = "set", value_name = "KEY=VALUE", action = ArgAction::Append)]
+    pub set: Vec<String>,
+    /// Continue with this ensemble instead of the recorded one, in a new run
+    #[arg(long, value_name = "FILE|NAME", add = completions::ensembles())]
+    pub ensemble: Option<String>,
+    /// Answers and models.
+    #[command(flatten)]
+    pub answering: AnsweringArgs,
+    /// Output.
+    #[command(flatten)]
+    pub showing: ShowingArgs,
+    /// Execution.
+    #[command(flatten)]
+    pub driving: DrivingArgs,
+}
 
 /// `ensemble resume`.
 pub(crate) fn resume(args: &ResumeArgs, surroundings: &Surroundings) -> Result<u8, CliError> {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::command::args::{AnsweringArgs, DrivingArgs};
 use crate::command::check::files::inputs::read_stdin;
+use crate::command::run::arguments::{AnsweringArgs, DrivingArgs};
 use crate::command::run::reporters::Showing;
 use crate::command::shared::error::CliError;
 use crate::command::shared::surroundings::Surroundings;

@@ -1,11 +1,25 @@
 //! `ensemble runs list --on` and `ensemble runs fetch`.
 
-use crate::command::args::RunsFetchArgs;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::surroundings::Surroundings;
+use clap::Args;
 use ensemble_core::store::RunStore;
 use ensemble_remote::Remote;
+
+/// `ensemble runs fetch`.
+#[derive(Debug, Args)]
+pub(crate) struct RunsFetchArgs {
+    /// The id of the run, or the beginning of the id
+    #[arg(value_name = "RUN", required_unless_present = "last")]
+    pub run: Option<String>,
+    /// Use the latest run
+    #[arg(long, conflicts_with = "run")]
+    pub last: bool,
+    /// The address of the engine's ingress
+    #[arg(long, value_name = "URL", required = true)]
+    pub on: String,
+}
 
 /// The most runs that are listed.
 const LISTED: usize = 100;

@@ -1,11 +1,13 @@
 //! `ensemble estimate`: tokens, cost and time of a run, estimated from a recorded run.
 
 use super::opened;
-use crate::command::args::{EstimateArgs, OutputForm};
+use crate::command::setup::completions;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
+use crate::command::shared::output_form::OutputForm;
 use crate::command::shared::runtime::block_on;
 use crate::command::shared::surroundings::Surroundings;
+use clap::Args;
 use ensemble_history::AgentTotals;
 use ensemble_language::ensemble::{Agent, AgentKind};
 use ensemble_language::loader::{Side, changes};
@@ -13,6 +15,23 @@ use ensemble_models::Profiles;
 use ensemble_reports::report::story::{Estimate, Known, estimate as told, estimate_document};
 use ensemble_runs::prepare::profiles;
 use ensemble_runs::{EnsembleRef, Prepared};
+
+/// `ensemble estimate`.
+#[derive(Debug, Args)]
+pub(crate) struct EstimateArgs {
+    /// The ensemble to run: a file, or the name of an ensemble
+    #[arg(value_name = "FILE|NAME", add = completions::ensembles())]
+    pub ensemble: String,
+    /// The recorded run that the estimate is based on
+    #[arg(long, value_name = "RUN", add = completions::runs(), required_unless_present = "last")]
+    pub from: Option<String>,
+    /// Base the estimate on the latest run
+    #[arg(long, conflicts_with = "from")]
+    pub last: bool,
+    /// The output format
+    #[arg(long, alias = "format", value_enum, default_value_t = OutputForm::Human, value_name = "FORM")]
+    pub output: OutputForm,
+}
 
 /// `ensemble estimate`.
 pub(crate) fn estimate(args: &EstimateArgs, surroundings: &Surroundings) -> Result<u8, CliError> {

@@ -3,7 +3,7 @@
 mod diff;
 mod engine;
 pub(super) mod estimate;
-mod export;
+pub(super) mod export;
 mod messages;
 mod private_file;
 mod prune;
@@ -17,7 +17,6 @@ use std::sync::Arc;
 use chrono::{DateTime, Local, Utc};
 use serde_json::json;
 
-use crate::command::args::RunsCommand;
 use crate::command::runs::short_names::short_names;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
@@ -34,8 +33,53 @@ use ensemble_runs::recorded::{recorded_ensemble, started, unchanged_ensemble};
 use ensemble_runs::replay::{RunRecord, SavedRecords};
 use ensemble_runs::{Prepared, RunError};
 
+use crate::command::runs::diff::RunsDiffArgs;
+use crate::command::runs::engine::RunsFetchArgs;
+use crate::command::runs::export::RunsExportArgs;
+use crate::command::runs::prune::RunsPruneArgs;
+use crate::command::runs::show::RunsShowArgs;
+use crate::command::setup::completions;
+use crate::command::shared::output_form::ListArgs;
+use clap::{Args, Subcommand};
 pub(crate) use private_file::write_private;
 pub(crate) use show::driver;
+
+/// `ensemble runs`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum RunsCommand {
+    /// List all runs of this project, the latest last
+    List(RunsListArgs),
+    /// Copy a run from a durable execution engine into this project, so that it can be shown, exported, compared and replayed
+    Fetch(RunsFetchArgs),
+    /// Show a run turn by turn: which agents ran, which did not and why, the outcome, the next commands
+    Show(RunsShowArgs),
+    /// Show the differences between two runs; exit code 1 if they differ
+    Diff(RunsDiffArgs),
+    /// Write a run as one document: the result as JSON, or all turns as Markdown or HTML
+    Export(RunsExportArgs),
+    /// Delete old runs, except runs that another process executes and runs that can be resumed
+    Prune(RunsPruneArgs),
+    /// Delete runs
+    Rm {
+        /// The ids of the runs, or the beginnings of the ids
+        #[arg(value_name = "RUN", add = completions::runs(), required_unless_present = "last")]
+        runs: Vec<String>,
+        /// Delete the latest run
+        #[arg(long, conflicts_with = "runs")]
+        last: bool,
+    },
+}
+
+/// `ensemble runs list`.
+#[derive(Debug, Args)]
+pub(crate) struct RunsListArgs {
+    /// The output format.
+    #[command(flatten)]
+    pub form: ListArgs,
+    /// List the latest 100 runs on the durable execution engine with this address
+    #[arg(long, value_name = "URL")]
+    pub on: Option<String>,
+}
 
 /// `ensemble runs …`.
 pub(crate) fn runs(command: &RunsCommand, surroundings: &Surroundings) -> Result<u8, CliError> {

@@ -5,13 +5,35 @@ use std::time::SystemTime;
 
 use chrono::{DateTime, Utc};
 
-use crate::command::args::RunsPruneArgs;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::surroundings::Surroundings;
+use clap::Args;
+use ensemble_core::conversation::CompletionReason;
 use ensemble_core::store::{RunStore, StoreError, StoredRun};
 use ensemble_history::{Driver, RunHistory, RunState};
 use ensemble_reports::report::count;
+
+/// `ensemble runs prune`.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("which").required(true).multiple(true))]
+pub(crate) struct RunsPruneArgs {
+    /// Keep the N latest runs
+    #[arg(long, value_name = "N", group = "which")]
+    pub keep: Option<usize>,
+    /// Only runs whose last record is older than this: 90s, 30m, 12h, 7d, 4weeks
+    #[arg(long, value_name = "AGE", group = "which", value_parser = humantime::parse_duration)]
+    pub older_than: Option<std::time::Duration>,
+    /// Only runs with this outcome; separate several with commas
+    #[arg(long, value_name = "OUTCOME", group = "which", value_delimiter = ',', value_parser = CompletionReason::ALL.map(CompletionReason::as_str))]
+    pub outcome: Vec<String>,
+    /// Also runs that can still be resumed: interrupted, waiting, cancelled, timeout
+    #[arg(long)]
+    pub resumable: bool,
+    /// Print what would be deleted, and delete nothing
+    #[arg(short = 'n', long)]
+    pub dry_run: bool,
+}
 
 /// `ensemble runs prune`.
 pub(crate) async fn prune(

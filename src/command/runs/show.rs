@@ -5,10 +5,12 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::command::args::{Output, RunsShowArgs};
+use crate::command::run::arguments::Output;
+use crate::command::setup::completions;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::surroundings::Surroundings;
+use clap::Args;
 use ensemble_core::conversation::{Event, Record, RunStarted};
 use ensemble_core::records::encode;
 use ensemble_core::store::{RunStore, StoredRun};
@@ -19,6 +21,29 @@ use ensemble_reports::report::story::{StoryPrinter, document};
 use ensemble_runs::Project;
 use ensemble_runs::files::FileStore;
 use ensemble_runs::recorded::{recorded_ensemble, started};
+
+/// `ensemble runs show`.
+#[derive(Debug, Args)]
+pub(crate) struct RunsShowArgs {
+    /// The id of the run, the beginning of the id, or its folder; default: the latest run
+    #[arg(value_name = "RUN", add = completions::runs())]
+    pub run: Option<String>,
+    /// Use the latest run, as without RUN
+    #[arg(long, conflicts_with = "run")]
+    pub last: bool,
+    /// Also print complete outputs, what each execution read and was asked, and its stderr
+    #[arg(short, long)]
+    pub verbose: bool,
+    /// Print what the models were sent and what they replied, complete; of one agent, or of one of its executions
+    #[arg(long, value_name = "AGENT[@TURN]", num_args = 0..=1, default_missing_value = "", conflicts_with = "follow")]
+    pub messages: Option<String>,
+    /// Keep printing until the run ends, while another process executes it
+    #[arg(short, long)]
+    pub follow: bool,
+    /// human: readable text; json: the same as one document; events: the lines of the journal
+    #[arg(long, alias = "format", value_enum, default_value_t = Output::Human, value_name = "FORM")]
+    pub output: Output,
+}
 
 /// The time between two reads of a growing journal.
 const PAUSE: Duration = Duration::from_millis(100);

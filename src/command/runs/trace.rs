@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::command::args::{OutputForm, RunsExportArgs};
+use crate::command::runs::export::RunsExportArgs;
 use crate::command::runs::private_file::write_bytes;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
+use crate::command::shared::output_form::OutputForm;
 use crate::command::shared::surroundings::Surroundings;
 use crate::command::shared::telemetry::resource;
 use ensemble_core::runner::BoxFuture;

@@ -1,6 +1,5 @@
 //! `ensemble acp`: an ensemble as one agent of the Agent Client Protocol, over standard input and output.
 
-use crate::command::args::AcpArgs;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::runtime::block_on;
@@ -8,9 +7,18 @@ use crate::command::shared::sandbox_helper;
 use crate::command::shared::simulated_agent;
 use crate::command::shared::surroundings::Surroundings;
 use crate::command::shared::watchdog;
+use clap::Args;
 use ensemble_acp::server::{Services, serve};
 use ensemble_process::collect_orphans;
 use ensemble_runs::{Host, Project, Runs};
+
+/// `ensemble acp`.
+#[derive(Debug, Args)]
+pub(crate) struct AcpArgs {
+    /// The ensemble, or a folder with ensembles; without it, the ensembles of the session's folder
+    #[arg(value_name = "FILE|FOLDER")]
+    pub served: Option<String>,
+}
 
 /// `ensemble acp`.
 pub(crate) fn acp(args: &AcpArgs, surroundings: &Surroundings) -> Result<u8, CliError> {

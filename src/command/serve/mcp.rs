@@ -4,19 +4,44 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::lsp;
-use crate::command::args::McpArgs;
 use crate::command::run::run_options;
 use crate::command::runs::estimate;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::runtime::block_on;
 use crate::command::shared::surroundings::{Surroundings, enter};
+use clap::{ArgAction, Args};
 use ensemble_mcp::catalog::Catalog;
 use ensemble_mcp::session::Services;
 use ensemble_mcp::{http, stdio};
 use ensemble_reports::report::count;
 use ensemble_runs::service::RunService;
 use ensemble_wire::token::Token;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// `ensemble mcp`.
+#[derive(Debug, Args)]
+pub(crate) struct McpArgs {
+    /// The folder of the ensembles; default: the current folder
+    #[arg(value_name = "FOLDER")]
+    pub served: Option<PathBuf>,
+    /// Serve HTTP at this address of this machine (default: 127.0.0.1:7421) instead of standard input and output
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:7421")]
+    pub http: Option<SocketAddr>,
+    /// With --http: the variable of the environment that contains the token of the clients; default: a new token, which is printed
+    #[arg(long, value_name = "NAME", requires = "http")]
+    pub token_env: Option<String>,
+    /// How long a call waits for the end of a run before it returns the id of the run
+    #[arg(long, default_value = "45s", value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub wait: Duration,
+    /// Use another model for a profile ('*' for all): PROFILE=PROVIDER/MODEL, or PROFILE=simulated
+    #[arg(long = "model", value_name = "PROFILE=MODEL", action = ArgAction::Append)]
+    pub model: Vec<String>,
+    /// Read the servers of tools with `mcp: client` from a JSON file such as `.mcp.json`: {"mcpServers": {NAME: ...}}
+    #[arg(long, value_name = "FILE")]
+    pub mcp_config: Option<PathBuf>,
+}
 
 /// `ensemble mcp`.
 pub(crate) fn mcp(args: &McpArgs, surroundings: &Surroundings) -> Result<u8, CliError> {

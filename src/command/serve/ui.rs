@@ -7,7 +7,6 @@ use ensemble_runs::service::RunService;
 use ensemble_runs::{Ready, Runs};
 use ensemble_ui::{Server, Settings, Token};
 
-use crate::command::args::{PageArgs, UiArgs};
 use crate::command::check::picture::of_ensemble;
 use crate::command::run::driver::Ending;
 use crate::command::run::run_options;
@@ -18,6 +17,31 @@ use crate::command::shared::exit;
 use crate::command::shared::runtime::block_on;
 use crate::command::shared::surroundings::Surroundings;
 use crate::terminal::signals;
+use clap::Args;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+/// `ensemble ui`.
+#[derive(Debug, Args)]
+pub(crate) struct UiArgs {
+    /// Where the page is.
+    #[command(flatten)]
+    pub place: PageArgs,
+    /// Read the servers of tools with `mcp: client` from a JSON file such as `.mcp.json`: {"mcpServers": {NAME: ...}}
+    #[arg(long, value_name = "FILE")]
+    pub mcp_config: Option<PathBuf>,
+}
+
+/// The address of the page.
+#[derive(Debug, Args)]
+pub(crate) struct PageArgs {
+    /// The port of the page (0: any that is free); default: 7357, or any if another program has it
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<u16>,
+    /// The address of the page: 127.0.0.1 or ::1
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    pub address: IpAddr,
+}
 
 /// The variable with a token that outlives the server, so that pages and chat programs find it again.
 const TOKEN: &str = "ENSEMBLE_UI_TOKEN";

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::command::args::{ImportArgs, ImportFrom};
 use crate::command::check::files::inputs::read_stdin;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::surroundings::Surroundings;
+use clap::{Args, ValueEnum};
 use ensemble_import::import::{self, Beside, Imported, Origin};
 use ensemble_language::diagnostic::Diagnostic;
 use ensemble_language::loader;
@@ -16,6 +16,32 @@ use ensemble_reports::report::diagnostics;
 use ensemble_reports::report::door::Spelling;
 use ensemble_runs::RunError;
 use ensemble_runs::project::read_source;
+
+/// `ensemble import`.
+#[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    /// The ensemble of llm-orc or the workflow of Conductor, a folder of them, or - for standard input
+    #[arg(value_name = "FILE")]
+    pub file: String,
+    /// The program that the file was written for; default: what the file looks like
+    #[arg(long, value_name = "PROGRAM")]
+    pub from: Option<ImportFrom>,
+    /// Write to this file, or to a file with the same name in this folder; default: standard output
+    #[arg(short = 'o', long, alias = "output", value_name = "FILE")]
+    pub to: Option<PathBuf>,
+    /// Overwrite an existing file
+    #[arg(long, requires = "to")]
+    pub force: bool,
+}
+
+/// The programs whose files can be imported.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum ImportFrom {
+    /// Ensembles of llm-orc
+    LlmOrc,
+    /// Workflows of Microsoft's Conductor
+    Conductor,
+}
 
 /// The folder of llm-orc in a project.
 const LLM_ORC: &str = ".llm-orc";

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::import::{One, origin, stem_of, write};
-use crate::command::args::ImportArgs;
+use crate::command::setup::import::ImportArgs;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::surroundings::Surroundings;

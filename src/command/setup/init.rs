@@ -6,14 +6,43 @@ use std::path::Path;
 
 use clap::ValueEnum;
 
-use crate::command::args::{InitArgs, Template};
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::surroundings::Surroundings;
+use clap::Args;
 use ensemble_language::loader::schema::SCHEMA;
 use ensemble_language::names;
 use ensemble_runs::replaced;
 use ensemble_ui::NewFile;
+
+/// `ensemble init`.
+#[derive(Debug, Args)]
+pub(crate) struct InitArgs {
+    /// The name of the ensemble, with or without .yaml; default: the name of the current folder
+    #[arg(value_name = "NAME")]
+    pub name: Option<String>,
+    /// What the ensemble shows
+    #[arg(short, long, value_enum, default_value_t = Template::ReviewLoop, value_name = "TEMPLATE")]
+    pub template: Template,
+    /// List the templates, and write nothing
+    #[arg(long, conflicts_with = "name")]
+    pub list_templates: bool,
+}
+
+/// The pattern that a new ensemble shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Template {
+    /// A writer and a reviewer repeat until the text is approved
+    ReviewLoop,
+    /// A chat with a model that remembers the conversation
+    Chat,
+    /// A person approves a text before it is published
+    Approval,
+    /// A chat with a model that calls tools, with a context window
+    Assistant,
+    /// One agent for each file of a folder, and a vote
+    MapFiles,
+}
 
 /// The schema is stored beside the ensembles. So the line that names it stays valid when the folder is moved, and
 /// without a network.

@@ -5,11 +5,22 @@ use std::path::Path;
 use clap::Command;
 use clap_mangen::Man;
 
-use crate::command::args::ManArgs;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
-use crate::command::shared::help;
 use crate::command::shared::surroundings::Surroundings;
+use clap::Args;
+use std::path::PathBuf;
+
+/// `ensemble man`.
+#[derive(Debug, Args)]
+pub(crate) struct ManArgs {
+    /// The command; default: the page of the program
+    #[arg(value_name = "COMMAND", conflicts_with = "to")]
+    pub command: Option<String>,
+    /// Write all pages to this folder
+    #[arg(short = 'o', long, alias = "output", value_name = "FOLDER")]
+    pub to: Option<PathBuf>,
+}
 
 /// The section on files and folders, which only the page of the program has.
 const FILES: &str = r#".SH FILES
@@ -28,8 +39,8 @@ In the configuration folder: the files that are trusted, by \fBensemble trust\fR
 "#;
 
 /// `ensemble man`.
-pub(crate) fn man(args: &ManArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
-    let pages = pages();
+pub(crate) fn man(args: &ManArgs, program: Command, surroundings: &Surroundings) -> Result<u8, CliError> {
+    let pages = pages(program);
     let Some(folder) = &args.to else {
         let name = match &args.command {
             Some(command) => format!("ensemble-{command}"),
@@ -66,9 +77,9 @@ fn write(folder: &Path, file: &str, page: &str) -> std::io::Result<()> {
 }
 
 /// The page of the program and of each command, with their names.
-fn pages() -> Vec<(String, String)> {
+fn pages(program: Command) -> Vec<(String, String)> {
     // A page for `help` would only repeat the other pages.
-    let mut program = help::build_command().disable_help_subcommand(true);
+    let mut program = program.disable_help_subcommand(true);
     program.build();
     let mut pages = Vec::new();
     collect(&program, &mut pages);

@@ -6,4 +6,5 @@ pub(super) mod import_folder;
 pub(super) mod init;
 pub(super) mod man;
 pub(super) mod models;
+pub(super) mod schema;
 pub(super) mod trust;

@@ -9,11 +9,13 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::command::args::{ModelsArgs, ModelsCommand, OutputForm};
+use crate::command::setup::completions;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
+use crate::command::shared::output_form::OutputForm;
 use crate::command::shared::runtime::block_on;
 use crate::command::shared::surroundings::Surroundings;
+use clap::{ArgAction, Args, Subcommand};
 use ensemble_core::operator::visible;
 use ensemble_core::thread::{Message, Role};
 use ensemble_language::ensemble::{
@@ -29,6 +31,40 @@ use ensemble_runs::given::overrides;
 use ensemble_runs::prepare::profiles;
 use ensemble_runs::review::check_trust;
 use ensemble_runs::{EnsembleRef, Host};
+
+/// `ensemble models`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ModelsCommand {
+    /// Send a request for one word to every model, and report problems: no key, no server, unknown model
+    Check(ModelsArgs),
+    /// List the profiles with their models; with --remote, the models that each provider offers
+    List(ModelsListArgs),
+}
+
+/// `ensemble models list`.
+#[derive(Debug, Args)]
+pub(crate) struct ModelsListArgs {
+    /// The selection of models.
+    #[command(flatten)]
+    pub models: ModelsArgs,
+    /// Ask each provider for its models; without this, no request is sent
+    #[arg(long)]
+    pub remote: bool,
+}
+
+/// The selection of models.
+#[derive(Debug, Args)]
+pub(crate) struct ModelsArgs {
+    /// The ensemble: a file, or the name of an ensemble; default: all profiles of the configuration
+    #[arg(value_name = "FILE|NAME", add = completions::ensembles())]
+    pub ensemble: Option<String>,
+    /// Use another model for a profile ('*' for all): PROFILE=PROVIDER/MODEL, or PROFILE=simulated
+    #[arg(long = "model", value_name = "PROFILE=MODEL", action = ArgAction::Append)]
+    pub model: Vec<String>,
+    /// The output format
+    #[arg(long, alias = "format", value_enum, default_value_t = OutputForm::Human, value_name = "FORM")]
+    pub output: OutputForm,
+}
 
 /// The time limit for a model whose profile has none.
 const PATIENCE: Duration = Duration::from_secs(60);

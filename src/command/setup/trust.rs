@@ -3,14 +3,32 @@
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-use crate::command::args::TrustArgs;
+use crate::command::setup::completions;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::surroundings::Surroundings;
 use crate::command::shared::untrusted_files::shown;
+use clap::Args;
 use ensemble_core::operator::visible;
 use ensemble_runs::review::{Review, review};
 use ensemble_runs::trust::Trusted;
+
+/// `ensemble trust`.
+#[derive(Debug, Args)]
+pub(crate) struct TrustArgs {
+    /// A configuration, a folder with one, or an ensemble; default: the configuration of the project
+    #[arg(value_name = "PATH", add = completions::ensembles())]
+    pub path: Option<String>,
+    /// Allow it without asking
+    #[arg(long, short)]
+    pub yes: bool,
+    /// List the files that are trusted
+    #[arg(long, conflicts_with_all = ["path", "yes", "remove"])]
+    pub list: bool,
+    /// Trust this file no longer
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["path", "yes"])]
+    pub remove: Option<PathBuf>,
+}
 
 /// `ensemble trust`.
 pub(crate) fn trust(args: &TrustArgs, surroundings: &Surroundings) -> Result<u8, CliError> {

@@ -5,7 +5,7 @@
 use clap::{Arg, Command, CommandFactory};
 
 use super::exit;
-use crate::command::args::Cli;
+use crate::command::command_line::Cli;
 
 /// The commands of the program by what a user wants, in the order in which `ensemble --help` lists them.
 const GROUPS: &[(&str, &[&str])] = &[

@@ -1,6 +1,11 @@
 //! How each output format spells out what a terminal would obey.
 
-use crate::command::args::{ExportFormat, GraphFormat, Output, OutputForm, TestFormat, ValidateFormat};
+use crate::command::check::ValidateFormat;
+use crate::command::check::graph::GraphFormat;
+use crate::command::check::test::TestFormat;
+use crate::command::run::arguments::Output;
+use crate::command::runs::export::ExportFormat;
+use crate::command::shared::output_form::OutputForm;
 use ensemble_reports::report::door::Spelling;
 
 impl From<Output> for Spelling {

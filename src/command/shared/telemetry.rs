@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::command::args::TelemetryArgs;
+use crate::command::run::arguments::TelemetryArgs;
 use ensemble_core::conversation::{ConversationState, Record};
 use ensemble_core::store::RunId;
 use ensemble_core::trace::TraceParent;

@@ -12,7 +12,14 @@ const SPINNER: &str = "crates/reports/src/report/console/spinner.rs";
 /// What reaches a terminal or signs a text without the door, and the files that use it.
 const AROUND: [(&str, &[&str]); 9] = [
     // The built-in external agent, whose stdout is a pipe to the run.
-    ("io::stdout(", &["src/command/shared/simulated_agent.rs", STREAMS, "src/terminal/write_errors.rs"]),
+    (
+        "io::stdout(",
+        &[
+            "src/command/shared/simulated_agent.rs",
+            STREAMS,
+            "src/terminal/write_errors.rs",
+        ],
+    ),
     ("io::stderr(", &[STREAMS, IN_A_SANDBOX]),
     ("Term::stdout(", &[STREAMS]),
     ("Term::stderr(", &[STREAMS, SPINNER]),

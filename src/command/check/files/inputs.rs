@@ -8,7 +8,7 @@ use ignore::gitignore::Gitignore;
 
 use super::exclusions::{Everywhere, base_of, globally, patterns_of};
 use super::folders::{Found, Kind, Met, Walk, Wanted};
-use crate::command::args::ValidateArgs;
+use crate::command::check::ValidateArgs;
 use crate::command::check::settings::Settings;
 use crate::command::shared::error::CliError;
 use crate::command::shared::surroundings::Surroundings;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::command::args::GraphFormat;
+use crate::command::check::graph::GraphFormat;
 use crate::command::check::picture::of_ensemble;
 use crate::command::setup::import::write;
 use crate::command::shared::error::CliError;

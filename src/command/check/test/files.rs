@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use crate::command::args::{TestArgs, ValidateArgs};
+use crate::command::check::ValidateArgs;
 use crate::command::check::files::inputs::{Input, inputs};
 use crate::command::check::settings::Settings;
+use crate::command::check::test::TestArgs;
 use crate::command::shared::error::CliError;
 use crate::command::shared::surroundings::Surroundings;
 use ensemble_language::cases::{ENDINGS, is_test_file};

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use super::trial::{TriedFile, Trying, try_file};
-use crate::command::args::{TestArgs, TestFormat};
 use crate::command::check::files::ordered_work::in_order;
 use crate::command::check::test::coverage_picture;
+use crate::command::check::test::{TestArgs, TestFormat};
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::surroundings::Surroundings;

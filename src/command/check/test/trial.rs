@@ -8,7 +8,7 @@ use super::case::{CaseTried, explored};
 use super::mutations;
 use super::suggestions;
 use super::updates;
-use crate::command::args::TestArgs;
+use crate::command::check::test::TestArgs;
 use crate::command::check::test::coverage_picture;
 use crate::command::shared::error::CliError;
 use crate::command::shared::surroundings::Surroundings;

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use crate::command::args::TestArgs;
 use crate::command::check::fixes::replace;
+use crate::command::check::test::TestArgs;
 use crate::command::check::test::case::CaseTried;
 use crate::command::shared::error::CliError;
 use crate::command::shared::surroundings::Surroundings;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 
-use crate::command::args::TestArgs;
+use crate::command::check::test::TestArgs;
 use crate::command::check::test::dependencies::Watched;
 use crate::command::check::test::files::test_files;
 use crate::command::check::test::report::once;

@@ -2,14 +2,26 @@
 
 use std::path::Path;
 
-use crate::command::args::BatchMergeArgs;
 use crate::command::run::batch::progress::rows;
 use crate::command::run::batch::rows::wrong_rows;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::surroundings::Surroundings;
+use clap::Args;
 use ensemble_reports::report::door::Spelling;
 use ensemble_runs::batch::{self, Merged};
+use std::path::PathBuf;
+
+/// `ensemble batch merge`.
+#[derive(Debug, Args)]
+pub(crate) struct BatchMergeArgs {
+    /// The results of the parts: files `results.jsonl`
+    #[arg(value_name = "RESULTS", required = true)]
+    pub parts: Vec<PathBuf>,
+    /// Write to this file, as CSV if its name ends with .csv; default: JSON Lines to standard output
+    #[arg(short = 'o', long, value_name = "FILE")]
+    pub to: Option<PathBuf>,
+}
 
 /// The number of missing rows that are named.
 const MOST_NAMED: usize = 10;

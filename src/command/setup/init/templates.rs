@@ -1,6 +1,6 @@
 //! The templates of `ensemble init`. All of them use simulated models, so that they run without a key and a network.
 
-use crate::command::args::Template;
+use crate::command::setup::init::Template;
 
 /// The line that leads an editor to the schema in the same folder.
 const SCHEMA_LINE: &str = "# yaml-language-server: $schema=ensemble.schema.json\n";
