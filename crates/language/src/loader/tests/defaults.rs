@@ -1,7 +1,8 @@
 //! `defaults` and `x-…` keys: what agents become, where their errors stand, and how large they may make a file.
 
 use super::{loaded, show, shown};
-use crate::loader::{Side, changes};
+use crate::loader::Side;
+use crate::loader::changes;
 
 /// The agents of both texts, which must be sound, are the same.
 #[track_caller]

@@ -1,15 +1,16 @@
 //! The part of the grammar with the highest precedence: values, and the steps after them.
 
 use super::{Parsed, Parser, error};
-use crate::condition::ast::{Choice, Expr, Kind, Suffix, SuffixKind, Variable};
+use crate::condition::expression::lexer::TokenKind;
+use crate::condition::expression::refusals;
+use crate::condition::expression::tree::{Choice, Expr, Kind, Suffix, SuffixKind, Variable};
 use crate::condition::functions::Function;
-use crate::condition::lexer::TokenKind;
-use crate::condition::{CompileError, ITEM_LIMIT, refusal};
+use crate::condition::{CompileError, ITEM_LIMIT};
 use crate::source::Span;
 
 impl<'a> Parser<'a> {
     /// A value and the steps after it.
-    pub(super) fn chain(&mut self) -> Parsed {
+    pub(crate) fn chain(&mut self) -> Parsed {
         let start = self.span().start;
         let base = self.primary()?;
         let mut suffixes = Vec::new();
@@ -45,7 +46,7 @@ impl<'a> Parser<'a> {
         self.advance();
         let kind = if self.is("(") {
             let Some(function) = Function::named(name) else {
-                return Err(refusal::unknown_function(name, span));
+                return Err(refusals::unknown_function(name, span));
             };
             let arguments = self.arguments()?;
             arity(
@@ -247,7 +248,7 @@ impl<'a> Parser<'a> {
             "False" | "false" => Kind::Bool(false),
             "None" => Kind::Nothing,
             "if" => return self.choice(),
-            _ if *self.second() == TokenKind::Symbol("(") && !refusal::is_reserved(name) => return self.call(name),
+            _ if *self.second() == TokenKind::Symbol("(") && !refusals::is_reserved(name) => return self.call(name),
             _ => match self.names.variable(name).or_else(|| Variable::named(name)) {
                 Some(variable) => Kind::Variable(variable),
                 None => return Err(self.unknown(name, span)),
@@ -261,15 +262,15 @@ impl<'a> Parser<'a> {
     fn unknown(&self, name: &str, span: Span) -> CompileError {
         let mut after = self.tokens[self.at..].iter();
         match after.find(|token| token.kind == TokenKind::Name("for")) {
-            Some(comprehension) => refusal::unexpected("", None, comprehension),
-            None => refusal::unknown_name(name, span, self.names),
+            Some(comprehension) => refusals::unexpected("", None, comprehension),
+            None => refusals::unknown_name(name, span, self.names),
         }
     }
 
     fn call(&mut self, name: &str) -> Parsed {
         let span = self.span();
         let Some(function) = Function::named(name) else {
-            return Err(refusal::unknown_function(name, span));
+            return Err(refusals::unknown_function(name, span));
         };
         self.advance();
         let arguments = self.arguments()?;

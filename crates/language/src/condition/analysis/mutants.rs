@@ -1,9 +1,9 @@
 //! Changed conditions, each with one small change, for tests of tests.
 
-use super::ast::{Comparison, Expr, Kind, SuffixKind};
-use super::claims::balanced;
-use super::functions::Function;
-use super::{CompileError, Condition, parse};
+use crate::condition::analysis::claims::balanced;
+use crate::condition::expression::tree::{Comparison, Expr, Kind, SuffixKind};
+use crate::condition::functions::Function;
+use crate::condition::{CompileError, Condition, parse};
 use crate::source::Span;
 
 /// A condition with one change.

@@ -1,16 +1,16 @@
 //! Literals whose truth a condition asks for and that read false, such as `'no'`: an evaluation could only fail.
 
-use super::CompileError;
-use super::ast::{Expr, Kind};
-use super::operators::{COMPARE_IT, reads_false};
+use crate::condition::CompileError;
+use crate::condition::evaluation::operators::{COMPARE_IT, reads_false};
+use crate::condition::expression::tree::{Expr, Kind};
 
 /// Reports the first such literal of a condition.
-pub(super) fn check(condition: &Expr) -> Result<(), CompileError> {
+pub(crate) fn check(condition: &Expr) -> Result<(), CompileError> {
     look(condition, true)
 }
 
 /// Likewise for an expression whose own truth nobody asks for.
-pub(super) fn check_value(expression: &Expr) -> Result<(), CompileError> {
+pub(crate) fn check_value(expression: &Expr) -> Result<(), CompileError> {
     look(expression, false)
 }
 

@@ -4,12 +4,12 @@
 
 use std::sync::Arc;
 
-use super::ast::{Comparison, Expr, Kind, SuffixKind, Variable};
-use super::emit::{Emitted, emit};
-use super::engine::ENGINE;
-use super::functions::Function;
-use super::reads::keys_read;
-use super::{Condition, with_room};
+use crate::condition::analysis::reads::keys_read;
+use crate::condition::evaluation::code::{Emitted, emit};
+use crate::condition::evaluation::engine::ENGINE;
+use crate::condition::expression::tree::{Comparison, Expr, Kind, SuffixKind, Variable};
+use crate::condition::functions::Function;
+use crate::condition::{Condition, with_room};
 use crate::source::Span;
 
 /// The logic by which the result of a condition follows from its claims.
@@ -163,7 +163,7 @@ impl Condition {
 }
 
 /// The position with the other one of each parenthesis.
-pub(super) fn balanced(text: &str, span: Span) -> Span {
+pub(crate) fn balanced(text: &str, span: Span) -> Span {
     let (mut start, mut end) = (span.start, span.end);
     let count = |start: usize, end: usize, c: char| text[start..end].matches(c).count();
     while count(start, end, '(') < count(start, end, ')') {

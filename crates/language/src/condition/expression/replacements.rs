@@ -1,7 +1,7 @@
 //! What is meant by a word or a symbol that is not allowed in an expression.
 
-use super::ast::Variable;
-use super::functions::FUNCTIONS;
+use crate::condition::expression::tree::Variable;
+use crate::condition::functions::FUNCTIONS;
 use crate::diagnostic::nearest;
 use crate::source::Span;
 use crate::yaml::edit::Applicability;

@@ -8,13 +8,13 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
-use super::report::show;
-use super::value::{Datum, List, Map, number};
-use super::{STRING_LIMIT, TEXT_LIMIT};
+use crate::condition::evaluation::report::show;
+use crate::condition::evaluation::value::{Datum, List, Map, number};
+use crate::condition::{STRING_LIMIT, TEXT_LIMIT};
 
 /// Arithmetic operators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Arithmetic {
+pub(crate) enum Arithmetic {
     Add,
     Subtract,
     Multiply,
@@ -24,7 +24,7 @@ pub(super) enum Arithmetic {
 
 /// The reason why an operator has no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// The whole message.
     Message(String),
     /// A message that begins with the user's text of the operand.
@@ -32,10 +32,10 @@ pub(super) enum Fault {
 }
 
 /// The result of an operator.
-pub(super) type Outcome = Result<Datum, Fault>;
+pub(crate) type Outcome = Result<Datum, Fault>;
 
 /// An error with this message.
-pub(super) fn fault<T>(message: impl Into<String>) -> Result<T, Fault> {
+pub(crate) fn fault<T>(message: impl Into<String>) -> Result<T, Fault> {
     Err(Fault::Message(message.into()))
 }
 
@@ -63,13 +63,13 @@ fn pair(a: &Datum, b: &Datum) -> Option<Pair> {
 const LIKE_FALSE: [&str; 6] = ["false", "no", "off", "0", "none", "null"];
 
 /// Returns whether the text, trimmed and in any case, is one of the words for "false".
-pub(super) fn reads_false(text: &str) -> bool {
+pub(crate) fn reads_false(text: &str) -> bool {
     let text = text.trim();
     LIKE_FALSE.iter().any(|word| text.eq_ignore_ascii_case(word))
 }
 
 /// The truth value, where a condition asks for it: as in Python, except that a text that reads false is an error.
-pub(super) fn truth(value: &Datum) -> Result<bool, Fault> {
+pub(crate) fn truth(value: &Datum) -> Result<bool, Fault> {
     match value {
         Datum::Text(text) if reads_false(text.as_str()) => Err(Fault::Operand(format!(
             "is the string {}, which would count as true: {COMPARE_IT}",
@@ -80,7 +80,7 @@ pub(super) fn truth(value: &Datum) -> Result<bool, Fault> {
 }
 
 /// What to do with a text that reads false.
-pub(super) const COMPARE_IT: &str = "compare it with `==`, or ask the agent for a boolean with `output_schema`";
+pub(crate) const COMPARE_IT: &str = "compare it with `==`, or ask the agent for a boolean with `output_schema`";
 
 thread_local! {
     /// The bytes of text that functions have worked through since the evaluation on this thread began.
@@ -88,13 +88,13 @@ thread_local! {
 }
 
 /// An evaluation begins on this thread.
-pub(super) fn begin() {
+pub(crate) fn begin() {
     WORKED_THROUGH.set(0);
 }
 
 /// A function is about to work through the text. One step of the engine may take long on a long text, so steps alone do
 /// not bound the time of an evaluation.
-pub(super) fn work_through(text: &str) -> Result<&str, Fault> {
+pub(crate) fn work_through(text: &str) -> Result<&str, Fault> {
     let bytes = WORKED_THROUGH.get().saturating_add(text.len());
     WORKED_THROUGH.set(bytes);
     match bytes > TEXT_LIMIT {
@@ -104,7 +104,7 @@ pub(super) fn work_through(text: &str) -> Result<&str, Fault> {
 }
 
 /// `a + b` and the other arithmetic operators.
-pub(super) fn arithmetic(operator: Arithmetic, a: &Datum, b: &Datum) -> Outcome {
+pub(crate) fn arithmetic(operator: Arithmetic, a: &Datum, b: &Datum) -> Outcome {
     if let (Arithmetic::Add, Datum::Text(a), Datum::Text(b)) = (operator, a, b) {
         return join(a.as_str(), b.as_str());
     }
@@ -142,7 +142,7 @@ fn join(a: &str, b: &str) -> Outcome {
 }
 
 /// The error message for a string that is too long.
-pub(super) const TOO_LONG: &str = "the string would be longer than 1 MiB, which is the limit";
+pub(crate) const TOO_LONG: &str = "the string would be longer than 1 MiB, which is the limit";
 
 #[expect(clippy::cast_precision_loss, reason = "a quotient that is no integer is a float")]
 fn ints(operator: Arithmetic, a: i64, b: i64) -> Outcome {
@@ -191,7 +191,7 @@ fn floats(operator: Arithmetic, a: f64, b: f64) -> Outcome {
 }
 
 /// A float, or an error if it is out of range.
-pub(super) fn finite(result: f64, written: impl FnOnce() -> String) -> Outcome {
+pub(crate) fn finite(result: f64, written: impl FnOnce() -> String) -> Outcome {
     if result.is_finite() {
         Ok(Datum::Float(result))
     } else {
@@ -205,7 +205,7 @@ fn by_zero(operator: Arithmetic, a: &Datum) -> Outcome {
 }
 
 /// `-a`.
-pub(super) fn minus(a: &Datum) -> Outcome {
+pub(crate) fn minus(a: &Datum) -> Outcome {
     match a {
         Datum::Int(int) => int
             .checked_neg()
@@ -217,7 +217,7 @@ pub(super) fn minus(a: &Datum) -> Outcome {
 }
 
 /// `+a`.
-pub(super) fn plus(a: &Datum) -> Outcome {
+pub(crate) fn plus(a: &Datum) -> Outcome {
     match a {
         Datum::Int(_) | Datum::Float(_) => Ok(a.clone()),
         _ => fault(format!(
@@ -229,7 +229,7 @@ pub(super) fn plus(a: &Datum) -> Outcome {
 }
 
 /// The order of two numbers or two texts.
-pub(super) fn order(symbol: &str, a: &Datum, b: &Datum) -> Result<Ordering, Fault> {
+pub(crate) fn order(symbol: &str, a: &Datum, b: &Datum) -> Result<Ordering, Fault> {
     let order = match (a, b) {
         (Datum::Text(a), Datum::Text(b)) => Some(a.as_str().cmp(b.as_str())),
         _ => numbers(a, b),
@@ -274,7 +274,7 @@ fn mixed(int: i64, float: f64) -> Ordering {
 }
 
 /// `a == b`; never fails, and values of different types are different.
-pub(super) fn equal(a: &Datum, b: &Datum) -> bool {
+pub(crate) fn equal(a: &Datum, b: &Datum) -> bool {
     match (a, b) {
         (Datum::Nothing, Datum::Nothing) => true,
         (Datum::Bool(a), Datum::Bool(b)) => a == b,
@@ -307,7 +307,7 @@ fn equal_json(a: &Value, b: &Value) -> bool {
 }
 
 /// `a in b`.
-pub(super) fn contains(b: &Datum, a: &Datum) -> Result<bool, Fault> {
+pub(crate) fn contains(b: &Datum, a: &Datum) -> Result<bool, Fault> {
     match (b, a) {
         (Datum::List(list), _) => Ok(list.iter().any(|item| equal(&item, a))),
         (Datum::Map(map), Datum::Text(key)) => Ok(map.has(key.as_str())),
@@ -328,7 +328,7 @@ pub(super) fn contains(b: &Datum, a: &Datum) -> Result<bool, Fault> {
 }
 
 /// `base.name`.
-pub(super) fn member(base: &Datum, name: &str) -> Outcome {
+pub(crate) fn member(base: &Datum, name: &str) -> Outcome {
     match base {
         Datum::Map(map) => match map.get(name) {
             Some(value) => Ok(value),
@@ -357,12 +357,12 @@ fn missing(map: &Map, name: &str) -> Outcome {
 }
 
 /// The number of executions.
-pub(super) fn size(size: usize) -> Datum {
+pub(crate) fn size(size: usize) -> Datum {
     Datum::Int(i64::try_from(size).unwrap_or(i64::MAX))
 }
 
 /// `base[index]`.
-pub(super) fn index(base: &Datum, index: &Datum) -> Outcome {
+pub(crate) fn index(base: &Datum, index: &Datum) -> Outcome {
     match (base, index) {
         (Datum::Map(map), Datum::Text(key)) => match map.get(key.as_str()) {
             Some(value) => Ok(value),
@@ -407,7 +407,7 @@ pub(super) fn index(base: &Datum, index: &Datum) -> Outcome {
     clippy::cast_possible_truncation,
     reason = "only whole numbers well within the bounds get there"
 )]
-pub(super) fn whole(number: &Datum) -> Option<i64> {
+pub(crate) fn whole(number: &Datum) -> Option<i64> {
     match number {
         Datum::Int(int) => Some(*int),
         Datum::Float(float) if float.fract() == 0.0 && float.abs() < 9.0e15 => Some(*float as i64),
@@ -416,7 +416,7 @@ pub(super) fn whole(number: &Datum) -> Option<i64> {
 }
 
 /// The index of the item that `at` refers to, counted from the end if it is negative.
-pub(super) fn position(at: i64, length: usize) -> Option<usize> {
+pub(crate) fn position(at: i64, length: usize) -> Option<usize> {
     if at >= 0 {
         usize::try_from(at).ok().filter(|&at| at < length)
     } else {

@@ -1,6 +1,6 @@
 //! The variables that the expressions of parts have beside those of conditions.
 
-use super::ast::Variable;
+use crate::condition::expression::tree::Variable;
 
 /// The variables that an expression has beside those of conditions: for `for_each`, the item and `part`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl<'a> PartNames<'a> {
     }
 
     /// The variable that only a part has under this name.
-    pub(super) fn variable(self, name: &str) -> Option<Variable> {
+    pub(crate) fn variable(self, name: &str) -> Option<Variable> {
         match self.item? {
             item if item == name => Some(Variable::Item),
             _ => (name == Self::PART).then_some(Variable::Part),
@@ -52,7 +52,7 @@ impl<'a> PartNames<'a> {
     }
 
     /// The names that only a part has.
-    pub(super) fn all(self) -> impl Iterator<Item = &'a str> {
+    pub(crate) fn all(self) -> impl Iterator<Item = &'a str> {
         let part = self.item.map(|_| Self::PART);
         self.item.into_iter().chain(part)
     }

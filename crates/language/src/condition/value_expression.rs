@@ -5,20 +5,22 @@ use std::sync::Arc;
 use rhai::{Dynamic, Scope};
 use serde_json::Value;
 
-use super::ast::{Expr, Kind, Variable};
-use super::engine::ENGINE;
-use super::value::Datum;
-use super::{
-    CompileError, Condition, EvaluateError, Facts, PartNames, Read, Reading, STRING_LIMIT, emit, literal, operators,
-    parser, reads, with_room,
-};
+use super::analysis::reads;
+use super::evaluation::code;
+use super::evaluation::engine::ENGINE;
+use super::evaluation::operators;
+use super::evaluation::value::Datum;
+use super::expression::parser;
+use super::expression::tree::{Expr, Kind, Variable};
+use super::typing::literals;
+use super::{CompileError, Condition, EvaluateError, Facts, PartNames, Read, Reading, STRING_LIMIT, with_room};
 use crate::source::Span;
 
 /// A compiled expression. `output` does not exist there, because it belongs to no dependency.
 #[derive(Debug)]
 pub struct Expression(Condition);
 
-pub(super) fn parse(text: &str, names: PartNames<'_>) -> Result<Expr, CompileError> {
+pub(crate) fn parse(text: &str, names: PartNames<'_>) -> Result<Expr, CompileError> {
     let whole = Span::new(0, text.len());
     let refused = |message: &str, help: &str| CompileError {
         message: message.to_owned(),
@@ -32,7 +34,7 @@ pub(super) fn parse(text: &str, names: PartNames<'_>) -> Result<Expr, CompileErr
         return Err(refused("the expression is blank", "write an expression"));
     }
     let expr = parser::parse(text, names)?;
-    literal::check_value(&expr)?;
+    literals::check_value(&expr)?;
     match output_in(&expr).filter(|_| !names.has_output) {
         None => Ok(expr),
         Some(span) => Err(CompileError {
@@ -98,7 +100,7 @@ impl Expression {
     /// # Errors
     /// As [`Self::check_with`].
     pub fn compile_with(text: &str, names: PartNames<'_>) -> Result<Self, CompileError> {
-        Condition::made_by(text, parse(text, names)?, emit::emit_value).map(Self)
+        Condition::made_by(text, parse(text, names)?, code::emit_value).map(Self)
     }
 
     /// The text as the user wrote it.

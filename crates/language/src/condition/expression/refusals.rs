@@ -1,10 +1,10 @@
 //! Error messages for expressions that are not allowed in conditions, with suggestions what to write instead.
 
-use super::ast::Variable;
-use super::functions::FUNCTIONS;
-use super::lexer::{Token, TokenKind};
-use super::report::clip;
-use super::{CompileError, PartNames};
+use crate::condition::evaluation::report::clip;
+use crate::condition::expression::lexer::{Token, TokenKind};
+use crate::condition::expression::tree::Variable;
+use crate::condition::functions::FUNCTIONS;
+use crate::condition::{CompileError, PartNames};
 use crate::diagnostic::did_you_mean;
 use crate::source::Span;
 
@@ -114,7 +114,7 @@ const SYMBOLS: &[(&str, &str)] = &[
 ];
 
 /// Returns whether the word cannot be a variable or a function.
-pub(super) fn is_reserved(name: &str) -> bool {
+pub(crate) fn is_reserved(name: &str) -> bool {
     RESERVED.iter().any(|(word, _)| *word == name)
 }
 
@@ -127,7 +127,7 @@ pub fn is_taken(name: &str) -> bool {
 }
 
 /// The reason why this token is not allowed here.
-pub(super) fn unexpected(expected: &str, previous: Option<&TokenKind<'_>>, token: &Token<'_>) -> CompileError {
+pub(crate) fn unexpected(expected: &str, previous: Option<&TokenKind<'_>>, token: &Token<'_>) -> CompileError {
     let (message, help) = match &token.kind {
         TokenKind::End => ("unexpected end of the condition".to_owned(), expected.to_owned()),
         TokenKind::Symbol(symbol) => {
@@ -176,7 +176,7 @@ fn near_word(name: &str) -> Option<String> {
 }
 
 /// A name that is not a variable.
-pub(super) fn unknown_name(name: &str, span: Span, names: PartNames<'_>) -> CompileError {
+pub(crate) fn unknown_name(name: &str, span: Span, names: PartNames<'_>) -> CompileError {
     if let Some((_, help)) = RESERVED.iter().find(|(word, _)| *word == name) {
         let help = if help.is_empty() { "expected a value" } else { *help };
         return refused(format!("unexpected `{name}`"), span, help.to_owned());
@@ -202,7 +202,7 @@ pub(super) fn unknown_name(name: &str, span: Span, names: PartNames<'_>) -> Comp
 }
 
 /// A call of something that is not a function.
-pub(super) fn unknown_function(name: &str, span: Span) -> CompileError {
+pub(crate) fn unknown_function(name: &str, span: Span) -> CompileError {
     let shown = clip(name);
     if let Some(help) = reserved_help(name) {
         return refused(format!("conditions do not support `{shown}`"), span, help);

@@ -2,7 +2,7 @@
 
 use serde_json::{Map as JsonMap, Value};
 
-use super::value::{Datum, Map};
+use crate::condition::evaluation::value::{Datum, Map};
 
 /// Longer strings are shortened in reports.
 const TEXT_BYTES: usize = 200;
@@ -14,7 +14,7 @@ const DEPTH: usize = 3;
 const MESSAGE_CHARS: usize = 60;
 
 /// A value as JSON; long strings and collections are shortened.
-pub(super) fn shorten(datum: &Datum) -> Value {
+pub(crate) fn shorten(datum: &Datum) -> Value {
     shorten_to(datum, DEPTH)
 }
 
@@ -67,7 +67,7 @@ fn shorten_text(text: &str) -> String {
 }
 
 /// A value in a message: `'abc'`, `3`, `[1, 2]`.
-pub(super) fn show(datum: &Datum) -> String {
+pub(crate) fn show(datum: &Datum) -> String {
     let text = match datum {
         Datum::Nothing => return "None".into(),
         Datum::Text(text) => {
@@ -80,7 +80,7 @@ pub(super) fn show(datum: &Datum) -> String {
 }
 
 /// At most [`MESSAGE_CHARS`] characters of the text, on one line.
-pub(super) fn clip(text: &str) -> String {
+pub(crate) fn clip(text: &str) -> String {
     let mut line = String::new();
     for (count, c) in text.chars().enumerate() {
         if count == MESSAGE_CHARS {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rhai::{Array, Dynamic, ImmutableString};
 use serde_json::Value;
 
-use super::{Counts, History, Outputs};
+use crate::condition::{Counts, History, Outputs};
 use crate::data::Context;
 
 /// Longer strings of the snapshot are viewed, shorter ones are copied.
@@ -17,7 +17,7 @@ const SHORT_TEXT: usize = 64;
 
 /// A value.
 #[derive(Clone)]
-pub(super) enum Datum {
+pub(crate) enum Datum {
     Nothing,
     Bool(bool),
     Int(i64),
@@ -29,7 +29,7 @@ pub(super) enum Datum {
 
 /// A string: created by the condition, or part of the snapshot.
 #[derive(Clone)]
-pub(super) enum Text {
+pub(crate) enum Text {
     Own(ImmutableString),
     Json(Part),
     Input(Arc<str>),
@@ -37,7 +37,7 @@ pub(super) enum Text {
 
 /// A list: created by the condition, or part of the snapshot.
 #[derive(Clone)]
-pub(super) enum List {
+pub(crate) enum List {
     Own(Arc<[Datum]>),
     Json(Part),
     History(Arc<dyn History>),
@@ -45,7 +45,7 @@ pub(super) enum List {
 
 /// A map: created by the condition, or part of the snapshot.
 #[derive(Clone)]
-pub(super) enum Map {
+pub(crate) enum Map {
     Own(Arc<[(ImmutableString, Datum)]>),
     Json(Part),
     Context(Arc<Context>),
@@ -57,7 +57,7 @@ pub(super) enum Map {
 
 /// A part of a JSON value: the value, and the path to the part.
 #[derive(Clone)]
-pub(super) struct Part {
+pub(crate) struct Part {
     root: Arc<Value>,
     path: Vec<Step>,
 }
@@ -70,12 +70,12 @@ enum Step {
 
 impl Part {
     /// The whole value.
-    pub(super) fn whole(root: Arc<Value>) -> Self {
+    pub(crate) fn whole(root: Arc<Value>) -> Self {
         Self { root, path: Vec::new() }
     }
 
     /// The value that it refers to.
-    pub(super) fn value(&self) -> &Value {
+    pub(crate) fn value(&self) -> &Value {
         let mut value = &*self.root;
         for step in &self.path {
             let next = match step {
@@ -103,7 +103,7 @@ impl Part {
 }
 
 /// Converts a JSON number; integers that are too large become floats.
-pub(super) fn number(number: &serde_json::Number) -> Datum {
+pub(crate) fn number(number: &serde_json::Number) -> Datum {
     match number.as_i64() {
         Some(int) => Datum::Int(int),
         None => Datum::Float(number.as_f64().unwrap_or_default()),
@@ -112,7 +112,7 @@ pub(super) fn number(number: &serde_json::Number) -> Datum {
 
 impl Datum {
     /// Converts a JSON value, without copying it.
-    pub(super) fn shared(root: Arc<Value>) -> Self {
+    pub(crate) fn shared(root: Arc<Value>) -> Self {
         Self::of(&root, || Part::whole(root.clone()))
     }
 
@@ -129,17 +129,17 @@ impl Datum {
     }
 
     /// A string created by the condition.
-    pub(super) fn text(text: impl Into<ImmutableString>) -> Self {
+    pub(crate) fn text(text: impl Into<ImmutableString>) -> Self {
         Self::Text(Text::Own(text.into()))
     }
 
     /// A list created by the condition.
-    pub(super) fn list(items: impl IntoIterator<Item = Datum>) -> Self {
+    pub(crate) fn list(items: impl IntoIterator<Item = Datum>) -> Self {
         Self::List(List::Own(items.into_iter().collect()))
     }
 
     /// The run's input.
-    pub(super) fn input(input: &Arc<str>) -> Self {
+    pub(crate) fn input(input: &Arc<str>) -> Self {
         if input.len() <= SHORT_TEXT {
             Self::text(&**input)
         } else {
@@ -148,7 +148,7 @@ impl Datum {
     }
 
     /// The truth value, as in Python.
-    pub(super) fn truth(&self) -> bool {
+    pub(crate) fn truth(&self) -> bool {
         match self {
             Self::Nothing => false,
             Self::Bool(value) => *value,
@@ -161,7 +161,7 @@ impl Datum {
     }
 
     /// The name of the value's type.
-    pub(super) fn sort(&self) -> &'static str {
+    pub(crate) fn sort(&self) -> &'static str {
         match self {
             Self::Nothing => "nothing",
             Self::Bool(_) => "boolean",
@@ -175,7 +175,7 @@ impl Datum {
 
 impl Datum {
     /// The name of the value's type, with its article.
-    pub(super) fn a_sort(&self) -> &'static str {
+    pub(crate) fn a_sort(&self) -> &'static str {
         match self {
             Self::Nothing => "None",
             Self::Bool(_) => "a Boolean",
@@ -189,7 +189,7 @@ impl Datum {
 
 impl Datum {
     /// The whole value as JSON.
-    pub(super) fn to_json(&self) -> Value {
+    pub(crate) fn to_json(&self) -> Value {
         match self {
             Self::Nothing => Value::Null,
             Self::Bool(value) => Value::Bool(*value),
@@ -274,7 +274,7 @@ impl From<Datum> for Dynamic {
 
 impl Text {
     /// Returns the characters of the text.
-    pub(super) fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         match self {
             Self::Own(text) => text,
             Self::Json(part) => part.value().as_str().unwrap_or_default(),
@@ -285,7 +285,7 @@ impl Text {
 
 impl List {
     /// The number of items.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Self::Own(items) => items.len(),
             Self::Json(part) => part.array().len(),
@@ -294,7 +294,7 @@ impl List {
     }
 
     /// The item with this index, from 0.
-    pub(super) fn get(&self, index: usize) -> Option<Datum> {
+    pub(crate) fn get(&self, index: usize) -> Option<Datum> {
         match self {
             Self::Own(items) => items.get(index).cloned(),
             Self::Json(part) => {
@@ -306,14 +306,14 @@ impl List {
     }
 
     /// All items, one after the other.
-    pub(super) fn iter(&self) -> impl Iterator<Item = Datum> + '_ {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Datum> + '_ {
         (0..self.len()).map_while(|index| self.get(index))
     }
 }
 
 impl Map {
     /// The number of keys.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Self::Own(entries) => entries.len(),
             Self::Json(part) => part.value().as_object().map_or(0, serde_json::Map::len),
@@ -325,7 +325,7 @@ impl Map {
     }
 
     /// The value under `key`.
-    pub(super) fn get(&self, key: &str) -> Option<Datum> {
+    pub(crate) fn get(&self, key: &str) -> Option<Datum> {
         match self {
             Self::Own(entries) => entries
                 .iter()
@@ -345,7 +345,7 @@ impl Map {
     }
 
     /// Returns whether the key exists.
-    pub(super) fn has(&self, key: &str) -> bool {
+    pub(crate) fn has(&self, key: &str) -> bool {
         match self {
             Self::Own(entries) => entries.iter().any(|(name, _)| name.as_str() == key),
             Self::Json(part) => part.value().get(key).is_some(),
@@ -357,12 +357,12 @@ impl Map {
     }
 
     /// All keys in order.
-    pub(super) fn keys(&self) -> Vec<ImmutableString> {
+    pub(crate) fn keys(&self) -> Vec<ImmutableString> {
         self.first_keys(usize::MAX)
     }
 
     /// The first keys, at most this number.
-    pub(super) fn first_keys(&self, most: usize) -> Vec<ImmutableString> {
+    pub(crate) fn first_keys(&self, most: usize) -> Vec<ImmutableString> {
         match self {
             Self::Own(entries) => entries.iter().take(most).map(|(name, _)| name.clone()).collect(),
             Self::Json(part) => part

@@ -1,9 +1,9 @@
 //! What functions give, and what they take.
 
-use super::{Typing, can_be};
-use crate::condition::ast::Expr;
+use crate::condition::expression::tree::Expr;
 use crate::condition::functions::Function;
-use crate::condition::types::{Texts, Type};
+use crate::condition::typing::check::{Typing, can_be};
+use crate::condition::typing::types::{Texts, Type};
 use crate::source::Span;
 
 impl Typing<'_> {

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use super::ast::{Comparison, Expr, Kind, Suffix, SuffixKind, Variable};
-use super::functions::Function;
-use super::operators::{Outcome, contains, fault, index, member};
-use super::report::shorten;
-use super::value::{Datum, List, Map};
-use super::{Facts, PartFacts, Read};
+use crate::condition::evaluation::operators::{Outcome, contains, fault, index, member};
+use crate::condition::evaluation::report::shorten;
+use crate::condition::evaluation::value::{Datum, List, Map};
+use crate::condition::expression::tree::{Comparison, Expr, Kind, Suffix, SuffixKind, Variable};
+use crate::condition::functions::Function;
+use crate::condition::{Facts, PartFacts, Read};
 use crate::source::Span;
 
 /// The value of a variable.
-pub(super) fn variable(variable: Variable, facts: &Facts) -> Datum {
+pub(crate) fn variable(variable: Variable, facts: &Facts) -> Datum {
     match variable {
         Variable::Context => Datum::Map(Map::Context(facts.context.clone())),
         Variable::Output => facts.output.clone().map_or(Datum::Nothing, Datum::shared),
@@ -32,7 +32,7 @@ fn of_part(facts: &Facts, value: impl Fn(&PartFacts) -> &Arc<serde_json::Value>)
 }
 
 /// Every part of the condition that reads a value of the snapshot, each once, in order.
-pub(super) fn reads(text: &str, expr: &Expr, facts: &Facts) -> Vec<Read> {
+pub(crate) fn reads(text: &str, expr: &Expr, facts: &Facts) -> Vec<Read> {
     let mut spans: Vec<(Span, &Expr, usize)> = Vec::new();
     collect(expr, &mut spans);
     let mut reads: Vec<Read> = Vec::new();
@@ -185,7 +185,7 @@ pub struct KeyRead {
 }
 
 /// The literal keys with which members of the variables are read.
-pub(super) fn keys_read(expr: &Expr, of: &[Variable]) -> Vec<KeyRead> {
+pub(crate) fn keys_read(expr: &Expr, of: &[Variable]) -> Vec<KeyRead> {
     let mut keys = Vec::new();
     collect_keys(expr, of, &mut keys);
     keys
@@ -193,7 +193,7 @@ pub(super) fn keys_read(expr: &Expr, of: &[Variable]) -> Vec<KeyRead> {
 
 /// The agents whose executions are counted, or whose outputs are read, by a literal name, with the position of each
 /// name.
-pub(super) fn agents_read(expr: &Expr) -> Vec<(String, Span)> {
+pub(crate) fn agents_read(expr: &Expr) -> Vec<(String, Span)> {
     let read = keys_read(
         expr,
         &[Variable::Executions, Variable::AgentExecutionCount, Variable::Outputs],

@@ -6,16 +6,16 @@
 
 mod primary;
 
-use super::ast::{Choice, Comparison, Expr, Kind, Sign};
-use super::lexer::{Token, TokenKind, tokens};
-use super::operators::Arithmetic;
-use super::refusal;
-use super::{CompileError, DEPTH_LIMIT, PartNames};
+use crate::condition::evaluation::operators::Arithmetic;
+use crate::condition::expression::lexer::{Token, TokenKind, tokens};
+use crate::condition::expression::refusals;
+use crate::condition::expression::tree::{Choice, Comparison, Expr, Kind, Sign};
+use crate::condition::{CompileError, DEPTH_LIMIT, PartNames};
 use crate::source::Span;
 
 type Parsed<T = Expr> = Result<T, CompileError>;
 
-pub(super) struct Parser<'a> {
+pub(crate) struct Parser<'a> {
     tokens: Vec<Token<'a>>,
     at: usize,
     depth: usize,
@@ -26,7 +26,7 @@ pub(super) struct Parser<'a> {
 }
 
 /// Parses the text to an expression.
-pub(super) fn parse<'a>(text: &'a str, names: PartNames<'a>) -> Parsed {
+pub(crate) fn parse<'a>(text: &'a str, names: PartNames<'a>) -> Parsed {
     if text.trim().is_empty() {
         return Err(CompileError {
             message: "the condition is blank".into(),
@@ -47,7 +47,7 @@ pub(super) fn parse<'a>(text: &'a str, names: PartNames<'a>) -> Parsed {
 }
 
 /// An error with a help text (none if it is empty).
-pub(super) fn error<T>(message: impl Into<String>, span: Span, help: impl Into<String>) -> Parsed<T> {
+pub(crate) fn error<T>(message: impl Into<String>, span: Span, help: impl Into<String>) -> Parsed<T> {
     let help = help.into();
     Err(CompileError {
         message: message.into(),
@@ -126,7 +126,7 @@ impl<'a> Parser<'a> {
 
     fn unexpected<T>(&self, expected: &str) -> Parsed<T> {
         let previous = self.at.checked_sub(1).map(|at| &self.tokens[at].kind);
-        Err(refusal::unexpected(expected, previous, &self.tokens[self.at]))
+        Err(refusals::unexpected(expected, previous, &self.tokens[self.at]))
     }
 
     /// Enters one level of nesting, up to the limit.

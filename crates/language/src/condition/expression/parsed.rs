@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
-use super::analysis::counts::{CountRead, counts_read};
-use super::analysis::truths::{TruthRead, truths_read};
-use super::ast::{Expr, Kind, Variable};
-use super::constant::Verdict;
-use super::{CompileError, Condition, KeyRead, constant, parse, reads};
+use crate::condition::analysis::counts::{CountRead, counts_read};
+use crate::condition::analysis::reads;
+use crate::condition::analysis::truths::{TruthRead, truths_read};
+use crate::condition::expression::tree::{Expr, Kind, Variable};
+use crate::condition::typing::verdict;
+use crate::condition::typing::verdict::Verdict;
+use crate::condition::{CompileError, Condition, KeyRead, parse};
 use crate::source::Span;
 
 /// The text of the condition.
 pub struct Reading {
-    pub(super) text: Arc<str>,
-    pub(super) expr: Expr,
+    pub(crate) text: Arc<str>,
+    pub(crate) expr: Expr,
 }
 
 /// A variable with keys that must be written by an agent.
@@ -34,7 +36,7 @@ impl Condition {
 }
 
 impl Reading {
-    pub(super) fn of(text: &str, expr: Expr) -> Self {
+    pub(crate) fn of(text: &str, expr: Expr) -> Self {
         Self {
             text: text.into(),
             expr,
@@ -74,7 +76,7 @@ impl Reading {
     pub fn verdict(&self) -> Verdict {
         match self.expr.kind {
             Kind::Bool(value) => Verdict::Plain(value),
-            _ => constant::verdict(&self.text, &self.expr),
+            _ => verdict::verdict(&self.text, &self.expr),
         }
     }
 }

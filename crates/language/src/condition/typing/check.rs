@@ -4,16 +4,16 @@
 //! is an error wherever it is evaluated. What is not understood is anything, of which nothing is reported.
 
 mod calls;
-mod compare;
+mod comparisons;
 
-use super::ast::{Choice, Comparison, Expr, Kind, Sign, Suffix, SuffixKind, Variable};
-use super::operators::Arithmetic;
-use super::types::{Later, Range, Shape, Texts, Type};
+use crate::condition::evaluation::operators::Arithmetic;
+use crate::condition::expression::tree::{Choice, Comparison, Expr, Kind, Sign, Suffix, SuffixKind, Variable};
+use crate::condition::typing::check::comparisons::Pair;
+use crate::condition::typing::types::{Later, Range, Shape, Texts, Type};
 use crate::diagnostic::did_you_mean;
 use crate::source::Span;
-use compare::Pair;
 
-use super::Reading;
+use crate::condition::Reading;
 
 /// The types of the variables of a condition.
 #[derive(Debug, Clone, Default)]
@@ -197,7 +197,7 @@ impl Typing<'_> {
             Kind::Map(entries) => {
                 let entry = |(key, value): &(String, Expr)| (key.clone(), self.infer(value, wanted));
                 let entries: Vec<(String, Type)> = entries.iter().map(entry).collect();
-                Type::map(super::types::Fields::exactly(entries))
+                Type::map(crate::condition::typing::types::Fields::exactly(entries))
             }
             Kind::Variable(variable) => self.variable(*variable),
             Kind::Chain(base, suffixes) => self.chain(base, suffixes, wanted),

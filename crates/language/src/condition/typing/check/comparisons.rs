@@ -1,13 +1,13 @@
 //! Comparisons that have one result for all values, or none.
 
-use super::{Advice, Mistake, Typing, can_be, says};
-use crate::condition::ast::{Comparison, Expr, Kind};
-use crate::condition::types::{Shape, Texts, Type};
+use crate::condition::expression::tree::{Comparison, Expr, Kind};
+use crate::condition::typing::check::{Advice, Mistake, Typing, can_be, says};
+use crate::condition::typing::types::{Shape, Texts, Type};
 use crate::source::Span;
 
 impl Typing<'_> {
     /// Returns whether the comparison is never true.
-    pub(super) fn compare(&mut self, pair: &Pair<'_>, comparison: Comparison, wanted: bool) -> bool {
+    pub(crate) fn compare(&mut self, pair: &Pair<'_>, comparison: Comparison, wanted: bool) -> bool {
         // What two constants give is known without types, and something is compared with nothing to be safe.
         let is_constant = |expr: &Expr| is_literal(expr);
         if is_constant(pair.left_expr) && is_constant(pair.right_expr) || !says(pair.left) || !says(pair.right) {
@@ -120,11 +120,11 @@ impl Typing<'_> {
 }
 
 /// Two sides of a comparison.
-pub(super) struct Pair<'e> {
-    pub(super) left: &'e Type,
-    pub(super) left_expr: &'e Expr,
-    pub(super) right: &'e Type,
-    pub(super) right_expr: &'e Expr,
+pub(crate) struct Pair<'e> {
+    pub(crate) left: &'e Type,
+    pub(crate) left_expr: &'e Expr,
+    pub(crate) right: &'e Type,
+    pub(crate) right_expr: &'e Expr,
 }
 
 impl<'e> Pair<'e> {

@@ -7,8 +7,8 @@
 
 use std::fmt::Write;
 
-use super::ast::{Choice, Comparison, Expr, Kind, Sign, Suffix, SuffixKind, Variable};
-use super::operators::Arithmetic;
+use crate::condition::evaluation::operators::Arithmetic;
+use crate::condition::expression::tree::{Choice, Comparison, Expr, Kind, Sign, Suffix, SuffixKind, Variable};
 use crate::source::Span;
 
 /// Chains up to this length are translated to nested calls, if their operands are not deep.
@@ -18,28 +18,28 @@ const LOW: usize = 4;
 
 /// A position at which the evaluation can fail.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Site {
+pub(crate) struct Site {
     /// The part that fails.
-    pub(super) span: Span,
+    pub(crate) span: Span,
     /// The operand that the message names.
-    pub(super) operand: Span,
+    pub(crate) operand: Span,
 }
 
 /// The Rhai script of a condition, and the values that it refers to.
-pub(super) struct Emitted {
-    pub(super) script: String,
-    pub(super) sites: Vec<Site>,
+pub(crate) struct Emitted {
+    pub(crate) script: String,
+    pub(crate) sites: Vec<Site>,
     /// Every variable that the condition reads, each once.
-    pub(super) variables: Vec<Variable>,
+    pub(crate) variables: Vec<Variable>,
 }
 
 /// The script that returns the truth value of the expression.
-pub(super) fn emit(expr: &Expr) -> Emitted {
+pub(crate) fn emit(expr: &Expr) -> Emitted {
     emit_by(expr, Emitter::truth)
 }
 
 /// The script that returns the value of the expression.
-pub(super) fn emit_value(expr: &Expr) -> Emitted {
+pub(crate) fn emit_value(expr: &Expr) -> Emitted {
     emit_by(expr, Emitter::expr)
 }
 

@@ -1,7 +1,8 @@
 //! Conditions whose result depends only on some keys of the context.
 
-use super::super::ast::{Comparison, Expr, Kind, Variable};
-use super::super::{KeyRead, Reading, reads};
+use super::super::analysis::reads;
+use super::super::expression::tree::{Comparison, Expr, Kind, Variable};
+use super::super::{KeyRead, Reading};
 use super::paths::find_path;
 use super::polarity::visit_sufficient;
 

@@ -3,24 +3,24 @@
 //! Chains of one kind (`a and b and c`, `a + b - c`, `a.b.c`) are one flat node: a long condition is wide, not deep. So
 //! functions that walk over the tree cannot overflow the stack.
 
-use super::functions::Function;
-use super::operators::Arithmetic;
+use crate::condition::evaluation::operators::Arithmetic;
+use crate::condition::functions::Function;
 use crate::source::Span;
 use crate::vocabulary::VARIABLES;
 
 /// An expression.
 #[derive(Debug, Clone)]
-pub(super) struct Expr {
-    pub(super) kind: Kind,
+pub(crate) struct Expr {
+    pub(crate) kind: Kind,
     /// The bytes of the expression, without surrounding parentheses.
-    pub(super) span: Span,
+    pub(crate) span: Span,
     /// The number of nested levels of expressions, including this one.
-    pub(super) height: usize,
+    pub(crate) height: usize,
 }
 
 /// The kinds of expressions.
 #[derive(Debug, Clone)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Nothing,
     Bool(bool),
     Int(i64),
@@ -47,27 +47,27 @@ pub(super) enum Kind {
 
 /// `then if condition else otherwise`.
 #[derive(Debug, Clone)]
-pub(super) struct Choice {
-    pub(super) condition: Expr,
-    pub(super) then: Expr,
-    pub(super) otherwise: Expr,
+pub(crate) struct Choice {
+    pub(crate) condition: Expr,
+    pub(crate) then: Expr,
+    pub(crate) otherwise: Expr,
 }
 
 /// A step from a value to a part of it.
 #[derive(Debug, Clone)]
-pub(super) struct Suffix {
-    pub(super) kind: SuffixKind,
+pub(crate) struct Suffix {
+    pub(crate) kind: SuffixKind,
     /// `?.` and `?[`: if the value so far is nothing, the result of the whole chain is nothing.
-    pub(super) optional: bool,
+    pub(crate) optional: bool,
     /// The bytes of the name or the index, without the dot or the brackets.
-    pub(super) span: Span,
+    pub(crate) span: Span,
     /// The end of the chain up to this step.
-    pub(super) end: usize,
+    pub(crate) end: usize,
 }
 
 /// The kinds of steps.
 #[derive(Debug, Clone)]
-pub(super) enum SuffixKind {
+pub(crate) enum SuffixKind {
     Member(String),
     Index(Expr),
     Method(&'static Function, Vec<Expr>),
@@ -75,7 +75,7 @@ pub(super) enum SuffixKind {
 
 /// The variables that a condition can read, and those that only expressions of parts can read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Variable {
+pub(crate) enum Variable {
     Context,
     Output,
     TurnCount,
@@ -93,14 +93,14 @@ pub(super) enum Variable {
 
 /// A sign before a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sign {
+pub(crate) enum Sign {
     Minus,
     Plus,
 }
 
 /// Comparison operators; `is` and `is not` mean equality.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Comparison {
+pub(crate) enum Comparison {
     Equal,
     Different,
     Less,
@@ -113,7 +113,7 @@ pub(super) enum Comparison {
 
 impl Variable {
     /// All variables of conditions, in the order of the table of words.
-    pub(super) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Context,
         Self::Output,
         Self::TurnCount,
@@ -126,7 +126,7 @@ impl Variable {
     ];
 
     /// Returns the name: of a condition's variables, that of the table of words.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Item => "item",
             Self::Part => "part",
@@ -135,14 +135,14 @@ impl Variable {
     }
 
     /// The variable with this name.
-    pub(super) fn named(name: &str) -> Option<Self> {
+    pub(crate) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|variable| variable.name() == name)
     }
 }
 
 impl Expr {
     /// An expression; its height is computed from its parts.
-    pub(super) fn new(kind: Kind, span: Span) -> Self {
+    pub(crate) fn new(kind: Kind, span: Span) -> Self {
         let mut height = 0;
         each_part(&kind, &mut |part| height = height.max(part.height));
         Self {
@@ -153,12 +153,12 @@ impl Expr {
     }
 
     /// Calls `visit` with every part, from left to right.
-    pub(super) fn parts<'a>(&'a self, visit: &mut impl FnMut(&'a Expr)) {
+    pub(crate) fn parts<'a>(&'a self, visit: &mut impl FnMut(&'a Expr)) {
         each_part(&self.kind, visit);
     }
 
     /// Returns whether its value is always a boolean.
-    pub(super) fn is_bool(&self) -> bool {
+    pub(crate) fn is_bool(&self) -> bool {
         match &self.kind {
             Kind::Bool(_) | Kind::Not(_) | Kind::Compare(..) => true,
             Kind::And(operands) | Kind::Or(operands) => operands.iter().all(Self::is_bool),

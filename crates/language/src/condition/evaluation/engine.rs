@@ -8,24 +8,24 @@ use std::sync::LazyLock;
 
 use rhai::{Array, Dynamic, Engine, EvalAltResult, INT, OptimizationLevel, Position};
 
-use super::functions::FUNCTIONS;
-use super::operators::{
+use crate::condition::evaluation::operators::{
     Arithmetic, Fault, Outcome, arithmetic, contains, equal, index, member, minus, order, plus, truth,
 };
-use super::value::{Datum, Map};
-use super::{ITEM_LIMIT, OPERATION_LIMIT, STRING_LIMIT};
+use crate::condition::evaluation::value::{Datum, Map};
+use crate::condition::functions::FUNCTIONS;
+use crate::condition::{ITEM_LIMIT, OPERATION_LIMIT, STRING_LIMIT};
 
 /// An error that passes through the engine.
 #[derive(Debug, Clone)]
-pub(super) struct Sited {
-    pub(super) site: usize,
-    pub(super) fault: Fault,
+pub(crate) struct Sited {
+    pub(crate) site: usize,
+    pub(crate) fault: Fault,
 }
 
 type Reply<T> = Result<T, Box<EvalAltResult>>;
 
 /// The engine; it is created when it is first needed.
-pub(super) static ENGINE: LazyLock<Engine> = LazyLock::new(build);
+pub(crate) static ENGINE: LazyLock<Engine> = LazyLock::new(build);
 
 fn build() -> Engine {
     let mut engine = Engine::new_raw();
@@ -117,7 +117,7 @@ fn register_access(engine: &mut Engine) {
             let arguments: Vec<Datum> = arguments.into_iter().map(Datum::from).collect();
             let function = usize::try_from(function).ok().and_then(|at| FUNCTIONS.get(at));
             let Some(function) = function.filter(|function| arguments.len() >= function.least) else {
-                return value(site, super::operators::fault("unknown function"));
+                return value(site, crate::condition::evaluation::operators::fault("unknown function"));
             };
             value(site, (function.run)(&arguments))
         })

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::ast::{Comparison, Expr, Kind, Suffix, SuffixKind, Variable};
-use super::{Condition, Counts, Facts, History, Outputs};
+use crate::condition::expression::tree::{Comparison, Expr, Kind, Suffix, SuffixKind, Variable};
+use crate::condition::{Condition, Counts, Facts, History, Outputs};
 
 /// The highest number of parts that are evaluated, because each must be compiled.
 const MOST_EVALUATED: usize = 16;
@@ -34,7 +34,7 @@ pub enum Verdict {
 }
 
 /// The result for the whole condition.
-pub(super) fn verdict(text: &str, expr: &Expr) -> Verdict {
+pub(crate) fn verdict(text: &str, expr: &Expr) -> Verdict {
     if is_closed(expr) {
         return match evaluate(text, expr) {
             Ok(true) => Verdict::Always,

@@ -3,20 +3,20 @@
 //! Symbols that are not allowed in conditions (`=`, `;`, `//`, …) are tokens too, so that the parser can say what to
 //! write instead.
 
-use super::CompileError;
-use super::STRING_LIMIT;
+use crate::condition::CompileError;
+use crate::condition::STRING_LIMIT;
 use crate::source::Span;
 
 /// A token and its position in bytes.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Token<'a> {
-    pub(super) kind: TokenKind<'a>,
-    pub(super) span: Span,
+pub(crate) struct Token<'a> {
+    pub(crate) kind: TokenKind<'a>,
+    pub(crate) span: Span,
 }
 
 /// The kinds of tokens.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum TokenKind<'a> {
+pub(crate) enum TokenKind<'a> {
     /// Up to 2^63, one more than the largest integer, because the smallest integer is written with a sign.
     Int(u64),
     Float(f64),
@@ -40,7 +40,7 @@ struct Lexer<'a> {
 }
 
 /// All tokens of the text; the last token is the end of the text.
-pub(super) fn tokens(text: &str) -> Result<Vec<Token<'_>>, CompileError> {
+pub(crate) fn tokens(text: &str) -> Result<Vec<Token<'_>>, CompileError> {
     let mut lexer = Lexer {
         text,
         at: 0,
