@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use ensemble_agents::agent::script::{Places, runner};
+use ensemble_agents::agent::kinds::script::{Places, runner};
 use ensemble_agents::agent::{AttemptOutcome, Execution};
 use ensemble_process::{Bounds, Environment};
 

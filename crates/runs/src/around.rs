@@ -30,7 +30,7 @@ use crate::outputs;
 use crate::prepare::folder_of;
 use crate::project::Project;
 use ensemble_agents::agent::attachments::located;
-use ensemble_agents::agent::script::{Places, Resolved, Unavailable, resolve, resolve_words};
+use ensemble_agents::agent::kinds::script::{Places, Resolved, Unavailable, resolve, resolve_words};
 use ensemble_language::check::{CheckContext, OutputKeys, ScriptText};
 use ensemble_language::condition::Type;
 use ensemble_language::diagnostic::Finding;

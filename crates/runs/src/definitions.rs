@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use ensemble_agents::agent::attachments::located;
-use ensemble_agents::agent::script::{Places, find_files, find_files_of_words, must_be_file};
+use ensemble_agents::agent::kinds::script::{Places, find_files, find_files_of_words, must_be_file};
 use ensemble_core::conversation::{Event, Record};
 use ensemble_language::data::{digest, digest_bytes};
 use ensemble_language::definition::{Definition, ExternalDefinitions, Part, PartKind};

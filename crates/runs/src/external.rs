@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use ensemble_agents::agent::acp::{External, ProgramServer, ProgramServerKind, SIMULATED_CONFIG};
-use ensemble_agents::agent::script::{Places, Resolved, Unavailable, resolve, resolve_words};
-use ensemble_agents::agent::tool::mcp::Address;
+use ensemble_agents::agent::kinds::script::{Places, Resolved, Unavailable, resolve, resolve_words};
+use ensemble_agents::agent::mcp::Address;
 use ensemble_core::executor::Clock;
 use ensemble_language::ensemble::{Acp, AcpProgram, Agent, CommandLine, Llm, ToolKind};
 use ensemble_process::{Environment, Invocation};

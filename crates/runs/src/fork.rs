@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ensemble_agents::agent::input::Answers;
+use ensemble_agents::agent::kinds::input::Answers;
 use ensemble_core::conversation::{ConversationState, Event, ForkedFrom, MessageAdded, Record, RunStarted, Start};
 use ensemble_core::executor::Clock;
 use ensemble_core::request::RequestAddress;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ensemble_agents::agent::sub_ensemble::{Conversations, InnerGiven};
+use ensemble_agents::agent::kinds::nested_ensemble::{Conversations, InnerGiven};
 use ensemble_core::conversation::{ConversationState, Event, RunResumed, RunStarted};
 use ensemble_core::executor::Executor;
 use ensemble_core::log::{FORMAT, RunLog};

@@ -76,7 +76,7 @@ pub mod trust;
 pub use answer_checks::check_option_answers;
 pub use client_servers::{ClientServer, ClientServers, ServersError};
 pub use decided_requests::UnusedAnswer;
-pub use ensemble_agents::agent::input::Answers;
+pub use ensemble_agents::agent::kinds::input::Answers;
 pub use error::RunError;
 pub use events::{LivePiece, Piece, RunEvent, RunEventKind, RunEvents, Tracer};
 pub use fork::{ForkChanges, ReadyFork};

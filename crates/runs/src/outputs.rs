@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use ensemble_agents::agent::reply::output_of;
+use ensemble_agents::agent::output::reply::output_of;
 use ensemble_language::condition::Type;
 use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, ModelChoice, Profile, Reply, Simulated};
 use ensemble_scripts::WrittenOutput;

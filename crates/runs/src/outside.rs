@@ -2,7 +2,7 @@
 //!
 //! Invariant: what it does not name starts no process and asks no model.
 
-use ensemble_agents::agent::script::{self, Resolved};
+use ensemble_agents::agent::kinds::script::{self, Resolved};
 use ensemble_language::ensemble::{
     Agent, AgentKind, InputSpec, Llm, ModelChoice, Permission, Responses, Strategy, ToolKind,
 };

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use ensemble_agents::agent::acp::Programs;
-use ensemble_agents::agent::input::AnswerQueue;
-use ensemble_agents::agent::tool::ToolPermissions;
-use ensemble_agents::agent::tool::mcp::Servers;
+use ensemble_agents::agent::kinds::input::AnswerQueue;
+use ensemble_agents::agent::mcp::Servers;
+use ensemble_agents::agent::tools::ToolPermissions;
 use ensemble_core::conversation::{ConversationState, Event, Record, RunStarted};
 use ensemble_core::executor::Clock;
 use ensemble_core::log::{CommitError, FORMAT, RunLog};

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ensemble_agents::agent::reply;
+use ensemble_agents::agent::output::reply;
 use ensemble_core::conversation::RunStarted;
 use ensemble_core::runner::{AttemptOutcome, BoxFuture, Execution, Notes, Runner};
 use ensemble_language::data::{Failure, JsonMap};

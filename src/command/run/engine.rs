@@ -16,8 +16,8 @@ use crate::command::shared::exit;
 use crate::command::shared::runtime::block_on;
 use crate::command::shared::surroundings::Surroundings;
 use crate::terminal::signals::{self, Signals};
-use ensemble_agents::agent::input::AnswerQueue;
-use ensemble_agents::agent::tool::means;
+use ensemble_agents::agent::kinds::input::AnswerQueue;
+use ensemble_agents::agent::tools::means;
 use ensemble_core::conversation::{
     CompletionReason, ConversationState, Event, OpenExecution, PermissionDecision, Record,
 };

@@ -10,7 +10,7 @@ use crate::command::run::arguments::{AnsweringArgs, DrivingArgs};
 use crate::command::run::reporters::Showing;
 use crate::command::shared::error::CliError;
 use crate::command::shared::surroundings::Surroundings;
-use ensemble_agents::agent::input::Answers;
+use ensemble_agents::agent::kinds::input::Answers;
 use ensemble_core::request::RequestAddress;
 use ensemble_language::loader;
 use ensemble_runs::project::read_source;

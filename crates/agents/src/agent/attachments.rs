@@ -9,7 +9,7 @@ use serde_json::Value;
 use sha2::Digest as _;
 
 use super::build_error::{BuildError, compile_template};
-use super::script::Places;
+use super::kinds::script::Places;
 use ensemble_core::thread::Attachment;
 use ensemble_language::template::{Scope, Template};
 use ensemble_scripts::apart;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ensemble_agents::agent::script::Unavailable;
+use ensemble_agents::agent::kinds::script::Unavailable;
 use ensemble_language::diagnostic::Finding;
 use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, Responses, Simulated, Strategy};
 use ensemble_language::loader::codes;

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::time::Duration;
 
-use ensemble_agents::agent::script::{Places, Resolved, is_on_path, resolve_words};
+use ensemble_agents::agent::kinds::script::{Places, Resolved, is_on_path, resolve_words};
 use ensemble_language::diagnostic::Finding;
 use ensemble_language::ensemble::{Agent, AgentKind, CommandLine, Ensemble, McpServer, Tool, ToolKind};
 use ensemble_language::loader::codes;

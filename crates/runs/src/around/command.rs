@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use ensemble_agents::agent::script::{Places, Resolved, Unavailable, is_on_path};
+use ensemble_agents::agent::kinds::script::{Places, Resolved, Unavailable, is_on_path};
 use ensemble_scripts::regular_files;
 
 /// The programs whose first argument is a script.

@@ -11,9 +11,9 @@ mod calls;
 mod diff;
 mod files;
 mod program;
+mod prompt_text;
 mod protocol;
 mod simulated;
-mod told;
 mod turn;
 mod wire;
 
@@ -25,9 +25,9 @@ use tokio::task::JoinHandle;
 use self::program::Live;
 pub use self::simulated::{CONFIG as SIMULATED_CONFIG, run_simulated};
 use super::build_error::BuildError;
-use super::dialogue::{Cause, Now, RoundOutcome, RoundRequest, Tools};
-use super::llm::{Converse, LlmRunner};
-use super::tool::ToolPermissions;
+use super::chat::{Cause, Now, RoundOutcome, RoundRequest, Tools};
+use super::kinds::llm::{Converse, LlmRunner};
+use super::tools::ToolPermissions;
 use super::{BoxFuture, Execution};
 use ensemble_core::thread::LiveOutput;
 use ensemble_language::ensemble::{Acp, Agent, Llm};
@@ -154,7 +154,7 @@ impl Converse for External {
         execution: &'a Execution,
     ) -> BoxFuture<'a, RoundOutcome> {
         Box::pin(async move {
-            let booked = super::dialogue::Booked::new(&execution.notes);
+            let booked = super::chat::Booked::new(&execution.notes);
             let end = turn::performed(self, &opening, live_output, execution, booked.progress()).await;
             booked.finish(end, (self.now)())
         })

@@ -1,0 +1,6 @@
+//! Outputs of models: replies as JSON, schemas, repairs.
+
+pub(crate) mod repair;
+pub mod reply;
+pub mod schema;
+pub mod schema_checked;

@@ -1,0 +1,235 @@
+use std::num::NonZeroUsize;
+use std::sync::Mutex;
+
+use futures_util::FutureExt;
+use serde_json::json;
+
+use super::*;
+use crate::agent::fixtures;
+use crate::agent::{AttemptOutcome, AttemptResult, BoxFuture, CollectedNotes};
+use ensemble_core::operator::Unattended;
+use ensemble_core::thread::{ToolCall, ToolEnd};
+use ensemble_language::data::{Remaining, Usage};
+use ensemble_language::ensemble::ToolKind;
+
+/// Says what it was told to say, and keeps what it was handed.
+struct Fake {
+    says: AttemptOutcome,
+    handed: Mutex<Vec<Execution>>,
+    ends: bool,
+}
+
+impl Fake {
+    fn new(says: AttemptOutcome) -> Arc<Self> {
+        Arc::new(Self {
+            says,
+            handed: Mutex::default(),
+            ends: true,
+        })
+    }
+}
+
+fn requests(requests: u64) -> Usage {
+    Usage {
+        requests,
+        ..Usage::default()
+    }
+}
+
+impl Runner for Fake {
+    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
+        Box::pin(async move {
+            execution.notes.set_stderr("on stderr".into());
+            execution.notes.warn("careful");
+            execution.notes.add_usage(requests(1));
+            self.handed.lock().unwrap().push(execution);
+            if !self.ends {
+                std::future::pending::<()>().await;
+            }
+            self.says.clone()
+        })
+    }
+}
+
+fn tool(permission: Permission) -> Tool {
+    Tool {
+        repeatable: None,
+        description: Some("does".into()),
+        kind: ToolKind::Agent {
+            agent: "helper".into(),
+            parameters: None,
+        },
+        permission,
+        timeout: Duration::from_secs(5),
+        max_result_bytes: NonZeroUsize::new(100).unwrap(),
+        output_schema: None,
+        exclusive: false,
+    }
+}
+
+fn left(tokens: u64) -> Remaining {
+    Remaining {
+        tokens: Some(tokens),
+        cost: None,
+    }
+}
+
+fn toolset(tool_runner: ToolRunner, permission: Permission) -> Toolset {
+    let mut toolset = Toolset::new(Arc::new(ToolPermissions::new(Arc::new(Unattended), [])));
+    toolset.add(&"t".into(), &tool(permission), ToolKind::input_alone(), tool_runner);
+    toolset
+}
+
+fn helper(runner: Arc<Fake>) -> ToolRunner {
+    let config = json!({"style": "brief", "own": 1});
+    ToolRunner::Agent {
+        goes_on: true,
+        name: "helper".into(),
+        config: Arc::new(config.as_object().unwrap().clone()),
+        timeout: None,
+        runner,
+    }
+}
+
+fn call(arguments: Value) -> ToolCall {
+    ToolCall::new("1", "t", arguments)
+}
+
+#[tokio::test]
+async fn what_a_tool_leaves_and_costs_is_the_callers() {
+    let runner = Fake::new(AttemptOutcome::Finished(AttemptResult {
+        result: Ok(json!({"response": "fine"}).as_object().unwrap().clone()),
+        usage: Some(Usage {
+            requests: 2,
+            input_tokens: 30,
+            output_tokens: 4,
+            ..Usage::default()
+        }),
+        exchange: Vec::new(),
+        parts: Vec::new(),
+    }));
+    let toolset = toolset(helper(Arc::clone(&runner)), Permission::Allow);
+    let execution = Execution {
+        remaining: left(100),
+        ..fixtures::execution("boss", 3)
+    };
+    let hand = toolset.for_execution(&execution);
+    let specs = hand.specs().await.unwrap();
+    assert_eq!((specs.len(), &*specs[0].name, &*specs[0].description), (1, "t", "does"));
+    let ended = hand.call(call(json!({"input": "count", "style": "long"}))).await;
+    assert_eq!(ended.end, Some(ToolEnd::Result(json!("fine"))));
+    let spent = hand.take_usage();
+    assert_eq!((spent.requests, spent.by_tools, spent.own_requests()), (2, 2, 0));
+    assert_eq!(hand.take_usage(), Usage::default(), "it is booked once");
+    hand.call(call(json!({}))).await;
+
+    let handed = runner.handed.lock().unwrap();
+    let (first, second) = (&handed[0], &handed[1]);
+    assert_eq!(
+        (&*first.agent_name, &*first.input, first.execution),
+        ("helper", "count", 3)
+    );
+    assert_eq!(
+        json!(first.parameters),
+        json!({"style": "long", "own": 1, "input": "count"})
+    );
+    assert_eq!(first.request.as_ref().map(|request| &*request.from), Some("boss"));
+    assert_eq!((first.remaining, second.remaining), (left(100), left(66)));
+    assert_eq!(&*second.input, "the input", "the run's own");
+    drop(handed);
+    drop(hand);
+    let CollectedNotes {
+        stderr,
+        warnings,
+        usage,
+        ..
+    } = execution.notes.take_all();
+    assert_eq!(
+        usage.map(|usage| usage.by_tools),
+        Some(2),
+        "of the second, for which nobody asked"
+    );
+    assert_eq!(stderr, "on stderr\non stderr");
+    assert_eq!(warnings, ["tool t: careful", "tool t: careful"]);
+}
+
+#[tokio::test]
+async fn a_tool_that_is_stopped_leaves_its_notes() {
+    let runner = Arc::new(Fake {
+        ends: false,
+        says: AttemptOutcome::success(JsonMap::new()),
+        handed: Mutex::default(),
+    });
+    let mut toolset = Toolset::new(Arc::new(ToolPermissions::new(Arc::new(Unattended), [])));
+    let short = Tool {
+        timeout: Duration::from_millis(10),
+        ..tool(Permission::Allow)
+    };
+    toolset.add(&"t".into(), &short, ToolKind::input_alone(), ToolRunner::Script(runner));
+    let execution = fixtures::execution("boss", 1);
+    let hand = toolset.for_execution(&execution);
+    hand.specs().await.unwrap();
+    let ended = hand.call(call(json!({}))).await;
+    let Some(ToolEnd::Error(error)) = ended.end else {
+        panic!("{ended:?}")
+    };
+    assert!(error.contains("had not ended after 0.01 s"), "{error}");
+    assert!(
+        hand.call(call(json!({}))).now_or_never().is_none(),
+        "and one is dropped"
+    );
+    let of_tools = requests(1).by_a_tool();
+    assert_eq!(hand.take_usage(), of_tools, "of the one that ran out of time");
+    let left = execution.notes.take_all();
+    assert_eq!(left.stderr, "on stderr\non stderr");
+    assert_eq!(left.usage, Some(of_tools), "of the one that was dropped");
+}
+
+#[tokio::test]
+async fn an_agents_own_time_limit_only_shortens_the_tools() {
+    for (own, of_tool) in [(5000, 10), (10, 5000)] {
+        let runner = Arc::new(Fake {
+            ends: false,
+            says: AttemptOutcome::success(JsonMap::new()),
+            handed: Mutex::default(),
+        });
+        let tool_runner = ToolRunner::Agent {
+            goes_on: true,
+            name: "helper".into(),
+            config: Arc::default(),
+            timeout: Some(Duration::from_millis(own)),
+            runner,
+        };
+        let limited = Tool {
+            timeout: Duration::from_millis(of_tool),
+            ..tool(Permission::Allow)
+        };
+        let mut toolset = Toolset::new(Arc::new(ToolPermissions::new(Arc::new(Unattended), [])));
+        toolset.add(&"t".into(), &limited, ToolKind::input_alone(), tool_runner);
+        let execution = fixtures::execution("boss", 1);
+        let hand = toolset.for_execution(&execution);
+        hand.specs().await.unwrap();
+        let ended = hand.call(call(json!({}))).await;
+        assert_eq!(
+            ended.end,
+            Some(ToolEnd::Error(
+                "the tool had not ended after 0.01 s and was stopped".into()
+            ))
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_is_denied_is_not_offered_and_what_is_asked_for_waits_without_anybody() {
+    let runner = Fake::new(AttemptOutcome::success(JsonMap::new()));
+    assert!(toolset(ToolRunner::Script(runner.clone()), Permission::Deny).is_empty());
+    let toolset = toolset(ToolRunner::Script(runner.clone()), Permission::Ask);
+    let execution = fixtures::execution("boss", 1);
+    let hand = toolset.for_execution(&execution);
+    assert_eq!(hand.specs().await.unwrap().len(), 1);
+    let ended = hand.call(call(json!({}))).await;
+    assert_eq!(ended.end, None, "it waits");
+    let question = hand.waits_for().remove(0).question;
+    assert_eq!(question.permission.map(|wanted| wanted.tool), Some("t".into()));
+    assert!(runner.handed.lock().unwrap().is_empty());
+}
