@@ -4,11 +4,9 @@ use std::sync::Arc;
 
 use crate::command::check::picture::of_ensemble;
 use crate::command::runs::private_file::write_bytes;
-use crate::command::setup::completions;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::surroundings::Surroundings;
-use clap::{Args, ValueEnum};
 use ensemble_core::store::RunStore;
 use ensemble_history::story::{Story, model_exchanges};
 use ensemble_reports::report::RunResult;
@@ -16,41 +14,8 @@ use ensemble_reports::report::door::passed;
 use ensemble_reports::report::graph::{mermaid, svg};
 use ensemble_reports::report::story::{Exported, html, markdown};
 use ensemble_runs::{RecordedRun, RunError};
-use std::path::PathBuf;
 
-/// `ensemble runs export`.
-#[derive(Debug, Args)]
-pub(crate) struct RunsExportArgs {
-    /// The id of the run, the beginning of the id, or its folder; default: the latest run
-    #[arg(value_name = "RUN", add = completions::runs())]
-    pub run: Option<String>,
-    /// Use the latest run, as without RUN
-    #[arg(long, conflicts_with = "run")]
-    pub last: bool,
-    /// The format of the document
-    #[arg(long, alias = "format", value_enum, default_value_t = ExportFormat::Json, value_name = "FORM")]
-    pub output: ExportFormat,
-    /// Write to this file instead of standard output
-    #[arg(short = 'o', long, alias = "out", value_name = "FILE")]
-    pub to: Option<PathBuf>,
-    /// With --output otlp: spans also contain what was said
-    #[arg(long)]
-    pub otlp_content: bool,
-}
-
-/// The formats of an exported run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum ExportFormat {
-    /// The result, as `run --output json` prints it.
-    #[default]
-    Json,
-    /// All turns as Markdown, for code hosting sites.
-    Markdown,
-    /// All turns as one HTML page without other files.
-    Html,
-    /// The run as a trace of OpenTelemetry: OTLP as JSON, or as protobuf into a file whose name ends with `.pb`.
-    Otlp,
-}
+use super::{ExportFormat, RunsExportArgs};
 
 /// `ensemble runs export`.
 pub(crate) async fn export(

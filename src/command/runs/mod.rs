@@ -3,7 +3,7 @@
 mod diff;
 mod engine;
 pub(super) mod estimate;
-pub(super) mod export;
+mod export;
 mod messages;
 mod private_file;
 mod prune;
@@ -35,14 +35,47 @@ use ensemble_runs::{Prepared, RunError};
 
 use crate::command::runs::diff::RunsDiffArgs;
 use crate::command::runs::engine::RunsFetchArgs;
-use crate::command::runs::export::RunsExportArgs;
 use crate::command::runs::prune::RunsPruneArgs;
 use crate::command::runs::show::RunsShowArgs;
 use crate::command::setup::completions;
 use crate::command::shared::output_form::ListArgs;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 pub(crate) use private_file::write_private;
 pub(crate) use show::driver;
+
+/// `ensemble runs export`.
+#[derive(Debug, Args)]
+pub(crate) struct RunsExportArgs {
+    /// The id of the run, the beginning of the id, or its folder; default: the latest run
+    #[arg(value_name = "RUN", add = completions::runs())]
+    pub run: Option<String>,
+    /// Use the latest run, as without RUN
+    #[arg(long, conflicts_with = "run")]
+    pub last: bool,
+    /// The format of the document
+    #[arg(long, alias = "format", value_enum, default_value_t = ExportFormat::Json, value_name = "FORM")]
+    pub output: ExportFormat,
+    /// Write to this file instead of standard output
+    #[arg(short = 'o', long, alias = "out", value_name = "FILE")]
+    pub to: Option<PathBuf>,
+    /// With --output otlp: spans also contain what was said
+    #[arg(long)]
+    pub otlp_content: bool,
+}
+
+/// The formats of an exported run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// The result, as `run --output json` prints it.
+    #[default]
+    Json,
+    /// All turns as Markdown, for code hosting sites.
+    Markdown,
+    /// All turns as one HTML page without other files.
+    Html,
+    /// The run as a trace of OpenTelemetry: OTLP as JSON, or as protobuf into a file whose name ends with `.pb`.
+    Otlp,
+}
 
 /// `ensemble runs`.
 #[derive(Debug, Subcommand)]

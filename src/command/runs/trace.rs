@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::command::runs::export::RunsExportArgs;
+use crate::command::runs::RunsExportArgs;
 use crate::command::runs::private_file::write_bytes;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;

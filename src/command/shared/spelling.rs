@@ -4,7 +4,7 @@ use crate::command::check::ValidateFormat;
 use crate::command::check::graph::GraphFormat;
 use crate::command::check::test::TestFormat;
 use crate::command::run::arguments::Output;
-use crate::command::runs::export::ExportFormat;
+use crate::command::runs::ExportFormat;
 use crate::command::shared::output_form::OutputForm;
 use ensemble_reports::report::door::Spelling;
 
