@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use crate::providers::dialect::{Dialect, sampling};
+use crate::providers::failure::reported;
 use crate::reply::assembly::Assembly;
 use crate::request::attachments;
 use crate::request::schema::closed;
-use crate::transport::failure::reported;
 use crate::transport::reply_error::ReplyError;
 use crate::{ModelRequest, ToolSpec};
 use ensemble_core::thread::{Message, Role, StopReason, ToolCall, ToolEnd};

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::providers::dialect::{Dialect, names, sampling};
+use crate::providers::failure::reported;
 use crate::reply::assembly::Assembly;
 use crate::request::attachments;
-use crate::transport::failure::reported;
 use crate::transport::frames::Framing;
 use crate::transport::reply_error::ReplyError;
 use crate::{ModelRequest, ToolSpec};

@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use crate::providers::dialect::{Dialect, sampling};
+use crate::providers::failure::reported;
 use crate::reply::assembly::Assembly;
 use crate::reply::calls::CallPiece;
 use crate::request::attachments;
 use crate::request::schema::is_strict;
-use crate::transport::failure::reported;
 use crate::transport::reply_error::ReplyError;
 use crate::{ModelRequest, ToolSpec};
 use ensemble_core::thread::{Message, Role, StopReason, ToolCall};

@@ -1,9 +1,7 @@
-//! The connection to servers of models: addresses, keys, frames of a stream, failures.
+//! The connection to servers of models: the network, keys, frames of a stream, pauses that servers ask for.
 
-pub(crate) mod address;
 pub(crate) mod context_length;
 pub(crate) mod credentials;
-pub(crate) mod failure;
 pub(crate) mod frames;
 pub(crate) mod network;
 pub(crate) mod pauses;

@@ -17,13 +17,13 @@ use reqwest::{RequestBuilder, Response};
 use serde_json::Value;
 
 use crate::policy::quirks::Quirks;
+use crate::providers::address::Address;
 use crate::providers::dialect::Dialect;
+use crate::providers::failure::{Target, causes};
 use crate::reply::assembly::Assembly;
 use crate::request::tool_files;
-use crate::transport::address::Address;
 pub use crate::transport::credentials::key_variable;
 use crate::transport::credentials::{Credentials, SecretFilter};
-use crate::transport::failure::{Target, causes};
 use crate::transport::frames::{Frames, Framing};
 use crate::transport::reply_error::ReplyError;
 use crate::{

@@ -7,7 +7,7 @@ use reqwest::StatusCode;
 use reqwest::header::{HeaderMap, LOCATION, RETRY_AFTER};
 use serde_json::Value;
 
-use crate::transport::address::Address;
+use crate::providers::address::Address;
 use crate::transport::context_length::is_too_long;
 use crate::transport::credentials::{Credentials, key_variable};
 use crate::transport::pauses::pause;
