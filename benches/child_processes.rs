@@ -12,7 +12,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ensemble_agents::agent::script::runner;
+use ensemble_agents::agent::kinds::script::runner;
 use ensemble_process::program::Places;
 use ensemble_process::{Bounds, DEFAULT_OUTPUT_CAP, Invocation, Watchdog};
 use support::{Figures, Ran, bare, micros, piped, plan, run, say, show, time};

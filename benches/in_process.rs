@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use ensemble_agents::agent::script::runner;
+use ensemble_agents::agent::kinds::script::runner;
 use ensemble_language::data::JsonMap;
 use ensemble_language::ensemble::AgentKind;
 use ensemble_process::program::Places;

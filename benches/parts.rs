@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use ensemble_agents::agent::for_each::ForEachRunner;
-use ensemble_agents::agent::script::runner;
+use ensemble_agents::agent::kinds::script::runner;
 use ensemble_core::runner::Runner;
 use ensemble_language::ensemble::AgentKind;
 use ensemble_process::program::Places;

@@ -57,8 +57,8 @@ pub use ensemble_runs::{
 /// ```
 pub mod dialogue {
     #[cfg(feature = "typed")]
-    pub use ensemble_agents::agent::dialogue::Answer;
-    pub use ensemble_agents::agent::dialogue::{
+    pub use ensemble_agents::agent::chat::Answer;
+    pub use ensemble_agents::agent::chat::{
         Calls, Cause, ContextWindow, Dialogue, DialogueError, DialogueStream, Ended, Message, Piece, Profile, Reply,
         Role, Step, StopReason, Strategy, Thread, ThreadError, ToolCall, ToolEnd, ToolError, ToolSpec, Tools, Usage,
         Window,

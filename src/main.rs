@@ -1,6 +1,7 @@
 //! The program: arguments in, words and an exit code out.
 
-mod cli;
+mod command;
+mod terminal;
 
 /// Trees of small texts come and go with every file and every event. What a script or a template takes is counted.
 #[global_allocator]
@@ -8,5 +9,5 @@ static ALLOCATOR: ensemble_memory::share::Counted<mimalloc::MiMalloc> =
     ensemble_memory::share::Counted(mimalloc::MiMalloc);
 
 fn main() -> std::process::ExitCode {
-    cli::main()
+    command::main()
 }

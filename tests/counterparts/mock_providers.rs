@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::support::Workspace;
 use ensemble_agents::agent::BoxFuture;
-use ensemble_agents::agent::dialogue::{Dialogue, Tools};
+use ensemble_agents::agent::chat::{Dialogue, Tools};
 use ensemble_core::thread::{Thread, ToolCall, ToolEnd};
 use ensemble_language::ensemble::Profile;
 use ensemble_models::{Model, Network, ToolSpec};

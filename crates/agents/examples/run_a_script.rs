@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use ensemble_agents::agent::script::runner;
+use ensemble_agents::agent::kinds::script::runner;
 use ensemble_agents::agent::{AttemptOutcome, Execution};
 use ensemble_process::program::Places;
 use ensemble_process::{Bounds, Environment};

@@ -70,7 +70,9 @@ impl Reached {
                 }
                 _ => {}
             }
-            state.apply(record);
+            if state.apply(record).is_err() {
+                break;
+            }
         }
         self.conditions = conditions.into_inner();
     }

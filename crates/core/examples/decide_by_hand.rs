@@ -32,7 +32,7 @@ fn main() {
     let mut told = Vec::new();
     let commit = |state: &mut ConversationState, event: Event| {
         let (seq, at) = (state.next_seq(), DateTime::UNIX_EPOCH);
-        state.apply(&Record { seq, at, event });
+        state.apply(&Record { seq, at, event }).expect("a legal event");
     };
     let started = json!({"event": "run_started", "data": {
         "format": 1, "run_id": "by-hand", "ensemble": "tide", "ensemble_file": "", "ensemble_digest": "",

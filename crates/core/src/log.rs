@@ -13,7 +13,7 @@ use std::task::{self, Poll};
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 
-use crate::conversation::{CompletionReason, Record};
+use crate::conversation::{CompletionReason, IllegalRecord, Record};
 use crate::runner::BoxFuture;
 
 /// Version of the journal's format, in the first record of every journal. No other version is read.
@@ -99,6 +99,9 @@ pub enum CommitError {
     /// A replay cannot continue reading its record.
     #[error(transparent)]
     Record(#[from] ReadError),
+    /// The event may not follow in the present state, so it was not appended.
+    #[error(transparent)]
+    Illegal(#[from] IllegalRecord),
     /// A decision of a replay differs from its record.
     #[error("the decision differs from the record in turn {}", .0.turn)]
     Diverged(Box<Divergence>),

@@ -219,5 +219,6 @@ fn costs_tokens(agent: &Agent) -> bool {
 fn apply(state: &mut ConversationState, event: Event) {
     let seq = state.next_seq();
     let at = DateTime::<Utc>::UNIX_EPOCH;
-    state.apply(&Record { seq, at, event });
+    let applied = state.apply(&Record { seq, at, event });
+    applied.expect("steps are legal");
 }

@@ -46,6 +46,8 @@ struct Script {
     open: Option<Vec<Execution>>,
     is_ended: bool,
     executions: [u32; 3],
+    /// The attempts of each agent that were abandoned with their turn.
+    abandoned: [u32; 3],
     requests: u64,
     turns: u32,
 }
@@ -83,6 +85,7 @@ impl Script {
             return self.start_turn(agent, amount);
         };
         if open.iter().all(|one| one.is_finished) {
+            open.iter().for_each(|one| self.abandoned[one.agent] = 0);
             self.open = None;
             self.turns += 1;
             return self.push("turn_finished", json!({"turn": self.turn}));
@@ -107,7 +110,7 @@ impl Script {
         let starts: Vec<Value> = agents.iter().map(start).collect();
         let open = agents.iter().map(|agent| Execution {
             agent: *agent,
-            attempt: 0,
+            attempt: self.abandoned[*agent],
             is_under_way: false,
             is_waiting: false,
             is_finished: false,
@@ -147,6 +150,9 @@ impl Script {
             return self.resume(amount);
         }
         let open = self.open.take().unwrap_or_default();
+        for one in &open {
+            self.abandoned[one.agent] = if one.is_finished { 0 } else { one.attempt };
+        }
         self.turns += u32::from(open.iter().any(|one| one.is_finished));
         self.is_ended = false;
         self.push("message_added", json!({"text": "go on"}));
@@ -269,7 +275,7 @@ proptest! {
         moves.into_iter().for_each(|one| script.perform(one));
         let (mut state, mut history) = (ConversationState::new(plan()), RunHistory::default());
         for record in &script.records {
-            state.apply(record);
+            state.apply(record).expect("a legal record");
             history.apply(record);
             prop_assert_eq!(facts_of_history(&history), facts_of_state(&state), "after {:?}", record);
         }

@@ -24,9 +24,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::Value;
 
 use self::entry::{Entry, Problem, differences};
-use super::{
-    BoxFuture, Model, ModelError, ModelReply, ModelRequest, OnPiece, Provider, ReplyPiece, schema_in_words, tool_files,
-};
+use super::request::tool_files;
+use super::{BoxFuture, Model, ModelError, ModelReply, ModelRequest, OnPiece, Provider, ReplyPiece, schema_in_words};
 use ensemble_core::secrets::Secrets;
 use ensemble_language::data::digest;
 use ensemble_language::ensemble::SIMULATED;

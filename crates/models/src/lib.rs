@@ -4,29 +4,20 @@
 //! module keeps no request, except in the cache on disk if the user wants one. Each request has its number, so a
 //! resumed run makes exactly the requests of an uninterrupted run.
 //!
-//! Handles retries and fallbacks (`chain.rs`), and contains the providers:
-//! `simulated`, and the HTTP providers (`remote/`), which have one file for each dialect and share the rest of the code.
-//! `network.rs` is the connection to the network: one client for a run, built at the first request.
 
 mod cache;
-mod chain;
-mod network;
-mod pace;
-mod paced;
-#[cfg(feature = "process")]
-mod process_network;
-mod quirks;
-mod remote;
-mod script;
-mod simulated;
-mod tool_files;
+mod policy;
+mod providers;
+mod reply;
+mod request;
+mod transport;
 
+pub use crate::policy::chain::{Model, ModelAnswer, ModelQuery};
+pub use crate::providers::remote::{Remote, key_variable};
+pub use crate::providers::simulated::Simulator;
+pub use crate::providers::simulated_script::describe;
+pub use crate::transport::network::{Environment, Network, http_client};
 pub use cache::Cache;
-pub use chain::{Model, ModelAnswer, ModelQuery};
-pub use network::{Environment, Network, http_client};
-pub use remote::{Remote, key_variable};
-pub use script::describe;
-pub use simulated::Simulator;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -269,6 +269,7 @@ impl<'a> Drive<'a> {
     async fn drive(&mut self) -> HandlerResult<()> {
         self.begin_leg();
         loop {
+            self.log.check_records()?;
             match decide(&self.plan, self.log.state()) {
                 Decision::StartTurn(turn) => {
                     self.answers.clear();

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ensemble_core::conversation::{ConversationState, Event, Record};
+use ensemble_core::conversation::{ConversationState, Event, IllegalRecord, Record};
 use ensemble_core::executor::Clock;
 use ensemble_core::request::{AnswerRecord, AnswerSource};
 use ensemble_language::source::Source;
@@ -83,11 +83,12 @@ struct Known {
 }
 
 impl Known {
-    fn apply(&mut self, record: &Record) {
-        self.state.apply(record);
+    fn apply(&mut self, record: &Record) -> Result<(), IllegalRecord> {
+        self.state.apply(record)?;
         if let Event::ExecutionFinished(finished) = &record.event {
             self.used_answers.extend(finished.answer.as_deref().cloned());
         }
+        Ok(())
     }
 }
 
@@ -376,12 +377,12 @@ impl Worker {
         let is_begin = |event: &Event| matches!(event, Event::TurnStarted(_));
         let open = records.iter().rposition(|record| is_begin(&record.event));
         for record in records.drain(..open.unwrap_or(0)) {
-            known.apply(&record);
+            known.apply(&record).map_err(|error| error.to_string())?;
         }
         self.keep(&work.run, &known);
         let mut state = known.state.clone();
         for record in records_for(&records, &work.agent) {
-            state.apply(&record);
+            state.apply(&record).map_err(|error| error.to_string())?;
         }
         Ok((known, state))
     }

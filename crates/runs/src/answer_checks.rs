@@ -2,7 +2,7 @@
 //!
 //! Invariant: all answers are checked before the first is used.
 
-use ensemble_agents::agent::input::{Answers, check_answer};
+use ensemble_agents::agent::kinds::input::{Answers, check_answer};
 use ensemble_core::conversation::Record;
 use ensemble_core::request::{AnswerRefusal, PendingRequest, RequestAddress, RequestAnswer, resolve_request};
 

@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use chrono::{DateTime, Utc};
-use ensemble_agents::agent::input::check_answer;
+use ensemble_agents::agent::kinds::input::check_answer;
 use ensemble_core::executor::Clock;
 use ensemble_core::operator::{
     Answer, Operator, OperatorRequest, PermissionAnswer, PermissionRequest, QuestionRequest,

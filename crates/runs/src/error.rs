@@ -4,6 +4,7 @@
 
 use std::path::PathBuf;
 
+use ensemble_core::conversation::IllegalRecord;
 use ensemble_core::log::CommitError;
 use ensemble_core::request::AnswerRefusal;
 use ensemble_core::store::{ReadError, RunId, StoreError};
@@ -23,6 +24,9 @@ pub enum RunError {
     /// The log of a run cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
+    /// The event of a record may not follow the records before it.
+    #[error("the journal is damaged: {0}")]
+    Illegal(#[from] IllegalRecord),
     /// The log of a run cannot be written, so the run stopped.
     #[error(transparent)]
     Commit(#[from] CommitError),

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use ensemble_agents::agent::acp::{External, ProgramServer, ProgramServerKind, SIMULATED_CONFIG};
-use ensemble_agents::agent::tool::mcp::Address;
+use ensemble_agents::agent::mcp::Address;
 use ensemble_core::executor::Clock;
 use ensemble_language::ensemble::{Acp, AcpProgram, Agent, CommandLine, Llm, ToolKind};
 use ensemble_process::Environment;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ensemble_agents::agent::input::Answers;
+use ensemble_agents::agent::kinds::input::Answers;
 use ensemble_core::conversation::{ConversationState, Event, ForkedFrom, MessageAdded, Record, RunStarted, Start};
 use ensemble_core::executor::Clock;
 use ensemble_core::request::RequestAddress;
@@ -109,7 +109,7 @@ impl Fork {
     fn carried(&self, before: &RunStarted) -> Result<Carried, RunError> {
         let mut state = ConversationState::new(self.origin.prepared.plan.clone());
         if !self.set.values.is_empty() {
-            self.kept.iter().for_each(|record| state.apply(record));
+            state = ConversationState::from_records(state.plan().clone(), &self.kept)?;
         }
         let known = |name: &str| state.context().get(name).is_some() && before.inputs.get(name).is_none();
         carry_over(self.text.prepared.plan.ensemble(), before, &self.kept, &self.set, known).map_err(RunError::Inputs)

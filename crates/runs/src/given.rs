@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use ensemble_agents::agent::input::{Answers, check_answer};
+use ensemble_agents::agent::kinds::input::{Answers, check_answer};
 use ensemble_core::request::{AnswerRefusal, PendingRequest, RequestAddress, RequestAnswer, RequestDigest};
 use ensemble_language::data::Question;
 use ensemble_language::diagnostic::did_you_mean;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ensemble_agents::agent::sub_ensemble::{Conversations, InnerGiven};
+use ensemble_agents::agent::kinds::nested_ensemble::{Conversations, InnerGiven};
 use ensemble_core::conversation::{ConversationState, Event, RunResumed, RunStarted};
 use ensemble_core::executor::Executor;
 use ensemble_core::log::{FORMAT, RunLog};
@@ -154,9 +154,8 @@ impl InnerEnsemble {
         };
         match outside.driver.drive(start).await {
             Driven::Ended(records) => {
-                let mut state = ConversationState::new(self.prepared.plan.clone());
-                records.iter().for_each(|record| state.apply(record));
-                Ok(state)
+                let state = ConversationState::from_records(self.prepared.plan.clone(), records.iter());
+                state.map_err(|error| Failure::new(FailureKind::Unavailable, error.to_string()))
             }
             Driven::TimeIsUp => Err(no_end_after(outside.limit.unwrap_or_default())),
         }
@@ -309,14 +308,13 @@ impl InnerEnsemble {
 
     /// The inner run, if it can go on: it stays where it began, so that no crash can part it.
     async fn go_on(&self, run: Arc<dyn StoredRun>, execution: &Execution) -> Result<Option<Opened>, RunError> {
-        let mut state = ConversationState::new(self.prepared.plan.clone());
         let journal = match run.read_all().await {
             Ok(journal) => journal,
             // It was cut short before its first event.
             Err(ReadError::Empty { .. }) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        journal.records.iter().for_each(|record| state.apply(record));
+        let state = ConversationState::from_records(self.prepared.plan.clone(), &journal.records)?;
         let began_with = state.started().map(|started| started.ensemble_digest.as_str());
         if began_with != Some(digest(self.prepared.source.text()).as_str()) {
             let file = self.prepared.source.name();

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ensemble_agents::agent::input::Answers;
+use ensemble_agents::agent::kinds::input::Answers;
 use ensemble_core::reporter::Reporter;
 use ensemble_core::store::{Durability, RunId};
 use ensemble_core::thread::LiveOutput;

@@ -2,6 +2,7 @@
 //!
 //! Invariant: what it does not name starts no process and asks no model.
 
+use ensemble_agents::agent::kinds::script;
 use ensemble_language::ensemble::{
     Agent, AgentKind, InputSpec, Llm, ModelChoice, Permission, Responses, Strategy, ToolKind,
 };

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use ensemble_agents::agent::acp::Programs;
 use ensemble_agents::agent::build_error::BuildError;
-use ensemble_agents::agent::input::AnswerQueue;
-use ensemble_agents::agent::sub_ensemble::Conversations;
-use ensemble_agents::agent::tool::ToolPermissions;
-use ensemble_agents::agent::tool::mcp::Servers;
+use ensemble_agents::agent::kinds::input::AnswerQueue;
+use ensemble_agents::agent::kinds::nested_ensemble::Conversations;
+use ensemble_agents::agent::mcp::Servers;
+use ensemble_agents::agent::tools::ToolPermissions;
 use ensemble_agents::agent::window::{AgentWindow, WindowResources, of_model, room};
 use ensemble_core::operator::Operator;
 use ensemble_core::request::RequestAddress;

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use ensemble_agents::agent::acp::Programs;
-use ensemble_agents::agent::input::AnswerQueue;
-use ensemble_agents::agent::tool::ToolPermissions;
-use ensemble_agents::agent::tool::mcp::Servers;
+use ensemble_agents::agent::kinds::input::AnswerQueue;
+use ensemble_agents::agent::mcp::Servers;
+use ensemble_agents::agent::tools::ToolPermissions;
 use ensemble_core::conversation::{ConversationState, Event, Record, RunStarted};
 use ensemble_core::executor::Clock;
 use ensemble_core::log::{CommitError, FORMAT, RunLog};
@@ -349,13 +349,12 @@ impl Ready {
 
     /// Decides what would happen first: which agents would run in the next turn, or how the run would end. Nothing is
     /// executed.
-    pub fn preview(&self) -> Decision {
+    ///
+    /// # Errors
+    /// The records with which the run begins are illegal.
+    pub fn preview(&self) -> Result<Decision, RunError> {
         let mut state = match &self.opening {
-            Opening::New { records, .. } => {
-                let mut state = ConversationState::new(self.prepared.plan.clone());
-                records.iter().for_each(|record| state.apply(record));
-                state
-            }
+            Opening::New { records, .. } => ConversationState::from_records(self.prepared.plan.clone(), records)?,
             Opening::GoOn { state, .. } => ConversationState::clone(state),
         };
         let event = match &self.opening {
@@ -364,9 +363,9 @@ impl Ready {
         };
         if let Some(event) = event {
             let (seq, at) = (state.next_seq(), self.host.now());
-            state.apply(&Record { seq, at, event });
+            state.apply(&Record { seq, at, event })?;
         }
-        decide(&self.prepared.plan, &state)
+        Ok(decide(&self.prepared.plan, &state))
     }
 
     /// Gives the run its place in the store, and drives it in a task of its own.
@@ -409,7 +408,7 @@ impl Ready {
                     };
                     let mut state = ConversationState::new(self.prepared.plan.clone());
                     for (seq, record) in (0..).zip(records) {
-                        state.apply(&record);
+                        state.apply(&record)?;
                         if seq == 0 {
                             // The others were told when they happened.
                             reporters

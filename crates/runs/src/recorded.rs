@@ -42,8 +42,7 @@ impl RecordedRun {
         Box::pin(async move {
             let journal = run.read_all().await?;
             let prepared = recorded_ensemble(&*run, started(&journal.records)?, project).await?;
-            let mut state = ConversationState::new(prepared.plan.clone());
-            journal.records.iter().for_each(|record| state.apply(record));
+            let state = ConversationState::from_records(prepared.plan.clone(), &journal.records)?;
             Ok(Self {
                 run,
                 journal,

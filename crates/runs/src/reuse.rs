@@ -42,7 +42,7 @@ pub(crate) fn reusable(
     let mut followed: HashSet<Executed> = executed.into_iter().collect();
     let mut read: HashMap<Arc<str>, String> = HashMap::new();
     for record in &origin.journal.records {
-        state.apply(record);
+        state.apply(record)?;
         match &record.event {
             Event::TurnStarted(turn) if turn.turn >= from => {
                 if let Some(open) = state.open_turn() {

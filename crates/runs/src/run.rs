@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use ensemble_agents::agent::acp::Programs;
-use ensemble_agents::agent::input::AnswerQueue;
-use ensemble_agents::agent::tool::mcp::Servers;
+use ensemble_agents::agent::kinds::input::AnswerQueue;
+use ensemble_agents::agent::mcp::Servers;
 use ensemble_core::conversation::{Canceller, ConversationState, Event, Interruption, MessageAdded, Record, RunEnded};
 use ensemble_core::executor::Executor;
 use ensemble_core::log::{CommitError, RunLog};

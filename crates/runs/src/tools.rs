@@ -4,10 +4,11 @@
 
 use std::sync::Arc;
 
-use ensemble_agents::agent::script;
-use ensemble_agents::agent::sub_ensemble::SubEnsembleRunner;
-use ensemble_agents::agent::tool::mcp::Address;
-use ensemble_agents::agent::tool::{CalledToolOptions, CalledToolRunner, ToolRunner, Toolset};
+use ensemble_agents::agent::kinds::nested_ensemble::SubEnsembleRunner;
+use ensemble_agents::agent::kinds::script;
+use ensemble_agents::agent::kinds::tool_call::{CalledToolOptions, CalledToolRunner};
+use ensemble_agents::agent::mcp::Address;
+use ensemble_agents::agent::tools::{ToolRunner, Toolset};
 use ensemble_core::runner::Runner;
 use serde_json::Value;
 

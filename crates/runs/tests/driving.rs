@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ensemble_core::conversation::PermissionDecision;
-use ensemble_core::conversation::{Canceller, CompletionReason, Event, Interruption};
+use ensemble_core::conversation::{Canceller, CompletionReason, Event, Interruption, Record};
 use ensemble_core::request::{AnswerSource, RequestAnswer};
-use ensemble_core::store::{MemoryStore, RunStore};
+use ensemble_core::store::{Durability, MemoryStore, RunStore};
+use ensemble_language::data::Context;
 use ensemble_runs::files::FileStore;
 use ensemble_runs::{
     EnsembleRef, Host, Piece, Project, RunError, RunEvent, RunEventKind, RunOptions, Runs, WrongInput,
@@ -459,4 +460,28 @@ async fn a_clock_before_1970_does_no_harm() {
     assert!(recorded.id().as_str().contains("-18600626-"), "{}", recorded.id());
     let records = recorded.read_all().await.expect("the log can be read").records;
     assert!(records.iter().all(|record| record.at == began));
+}
+
+#[tokio::test]
+async fn a_journal_with_an_illegal_event_is_refused_with_the_number_of_the_record() {
+    let ensemble = "name: e\nagents: [{name: a, script: tick.rhai}]\n";
+    let (_folder, runs) = runs(&[("e.yaml", ensemble), TICK]);
+    let run = runs.start("e.yaml", RunOptions::default()).await.expect("it starts");
+    let id = run.id().clone();
+    run.finish().await.expect("it ends");
+    let stored = runs.store().find(id.as_str()).await.expect("it is kept");
+    let journal = stored.read_all().await.expect("memory can be read");
+    let last = journal.records.last().expect("a record").clone();
+    let seq = last.seq + 1;
+    let mut log = stored.log(journal.end, Durability::Commit).await.expect("memory opens");
+    log.append(&Record { seq, ..last }).await.expect("memory takes it");
+    let refused = runs.fork(id.as_str(), 1, Context::default(), None, RunOptions::default());
+    let Err(error) = refused.await else {
+        panic!("the run ends twice");
+    };
+    assert!(matches!(&error, RunError::Illegal(illegal) if illegal.seq == seq));
+    let expected = format!(
+        "the journal is damaged: record {seq} (`run_ended`) cannot follow the records before it: the run has ended (completed)"
+    );
+    assert_eq!(error.to_string(), expected);
 }

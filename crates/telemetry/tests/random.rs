@@ -89,7 +89,7 @@ fn drive(plan: &Arc<Plan>, fate: &Arc<Vec<u8>>, before: &[Record], first: Event)
         let mut log = run.log(LogEnd::NEW, Durability::Commit).await.expect("memory");
         for record in before {
             log.append(record).await.expect("memory");
-            state.apply(record);
+            state.apply(record).expect("a legal record");
         }
         let mut live = Folding(Fold::new(false), Vec::new());
         let mut executor = Executor {

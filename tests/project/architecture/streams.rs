@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::sources::files;
 
-const STREAMS: &str = "src/cli/streams.rs";
+const STREAMS: &str = "src/terminal/streams.rs";
 /// The process of a sandbox, whose stderr is a pipe to the run.
 const IN_A_SANDBOX: &str = "crates/process/src/confine/helper.rs";
 const SPINNER: &str = "crates/reports/src/report/console/spinner.rs";
@@ -12,13 +12,20 @@ const SPINNER: &str = "crates/reports/src/report/console/spinner.rs";
 /// What reaches a terminal or signs a text without the door, and the files that use it.
 const AROUND: [(&str, &[&str]); 9] = [
     // The built-in external agent, whose stdout is a pipe to the run.
-    ("io::stdout(", &["src/cli/external.rs", STREAMS, "src/cli/unwritten.rs"]),
+    (
+        "io::stdout(",
+        &[
+            "src/command/shared/simulated_agent.rs",
+            STREAMS,
+            "src/terminal/write_errors.rs",
+        ],
+    ),
     ("io::stderr(", &[STREAMS, IN_A_SANDBOX]),
     ("Term::stdout(", &[STREAMS]),
     ("Term::stderr(", &[STREAMS, SPINNER]),
     (
         "ProgressDrawTarget::stderr(",
-        &["src/cli/batch/progress.rs", "src/cli/replay.rs"],
+        &["src/command/run/batch/progress.rs", "src/command/run/replay.rs"],
     ),
     ("ProgressDrawTarget::term_like(", &[SPINNER]),
     ("Stdio::inherit(", &[]),
@@ -26,7 +33,7 @@ const AROUND: [(&str, &[&str]); 9] = [
     (
         "all_ours(",
         &[
-            "src/cli/mod.rs",
+            "src/command/mod.rs",
             "crates/reports/src/report/diagnostics.rs",
             "crates/reports/src/report/door/mod.rs",
         ],

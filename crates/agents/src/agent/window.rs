@@ -18,7 +18,7 @@ use self::shorten::shortened;
 use self::tokens::TokenCounter;
 use super::BoxFuture;
 use super::build_error::BuildError;
-use super::dialogue::{Window, WindowError, WindowInput, WindowOutput};
+use super::chat::{Window, WindowError, WindowInput, WindowOutput};
 use ensemble_core::thread::Message;
 use ensemble_core::thread::window::{Keep, Limits, Rules, Size, Whole, cut};
 use ensemble_language::ensemble::{ContextWindow, ModelChoice, Profile, Strategy};

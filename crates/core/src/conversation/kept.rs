@@ -96,7 +96,7 @@ mod tests {
         let apply = |state: &mut ConversationState, event: Event| {
             let seq = state.next_seq();
             let at = DateTime::<Utc>::UNIX_EPOCH;
-            state.apply(&Record { seq, at, event });
+            state.apply(&Record { seq, at, event }).expect("a legal event");
         };
         apply(&mut state, started());
         for (turn, output) in (1..).zip(outputs) {

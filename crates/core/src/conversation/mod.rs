@@ -44,6 +44,8 @@ pub use standing::is_unseen;
 pub(crate) use standing::{DependencyFact, Unfulfilled, dependency_fact};
 pub use standing::{Standing, standing};
 pub use state::AGENT_REQUESTS;
-pub use state::{AgentState, ConversationState, LaterMessage, OpenExecution, OpenTurn, Slot};
+pub use state::{
+    AgentState, ConversationState, IllegalEvent, IllegalRecord, LaterMessage, OpenExecution, OpenTurn, Slot,
+};
 pub use unfinished::{Unfinished, UnfinishedParts, UnfinishedReason};
 pub use within::Within;

@@ -120,17 +120,18 @@ impl Executor<'_> {
         let record = |seq, event| Record { seq, at, event };
         let first = record(seq, Event::TurnStarted(turn));
         let second = record(seq + 1, Event::ExecutionStarted(started));
+        state.check_record(&first)?;
         self.log.append_both(&first, &second).await?;
-        state.apply(&first);
+        state.apply(&first)?;
         self.reporter.report(&first, state);
         pace.appended = Some(second);
         Ok(())
     }
 
-    /// Commits an event: append to the log, apply to the state, report.
+    /// Commits an event: check, append to the log, apply to the state, report.
     ///
     /// # Errors
-    /// The log did not accept the event, so the event has not happened.
+    /// The event is illegal in this state, or the log did not accept the event, so the event has not happened.
     pub fn commit(
         &mut self,
         state: &mut ConversationState,
@@ -143,8 +144,9 @@ impl Executor<'_> {
             event: self.secrets.strike_event(event),
         };
         async move {
+            state.check_record(&record)?;
             self.log.append(&record).await?;
-            state.apply(&record);
+            state.apply(&record)?;
             self.reporter.report(&record, state);
             Ok(())
         }

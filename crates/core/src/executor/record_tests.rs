@@ -6,8 +6,8 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::Executor;
-use crate::conversation::{Canceller, ConversationState, Interruption, Record};
-use crate::log::{Logged, RunLog, SyncPoint};
+use crate::conversation::{Canceller, ConversationState, IllegalEvent, Interruption, Record};
+use crate::log::{CommitError, Logged, RunLog, SyncPoint};
 use crate::random_conversations::{Frozen, started};
 use crate::reporter::Silent;
 use crate::runner::{AttemptOutcome, BoxFuture, Execution, Runner};
@@ -62,6 +62,37 @@ impl Runner for Recording {
             AttemptOutcome::success(serde_json::Map::new())
         })
     }
+}
+
+#[tokio::test]
+async fn an_illegal_event_is_not_appended() {
+    let loaded = load(&Source::new("a.yaml", "name: e\nagents: [{name: a, script: x}]\n"));
+    let ensemble = loaded.ensemble.unwrap_or_else(|| panic!("{:?}", loaded.findings));
+    let mut state = ConversationState::new(Arc::new(Plan::build(Arc::new(ensemble)).expect("a plan")));
+    let spy = Spy::default();
+    let (_keep, interruptions) = tokio::sync::mpsc::unbounded_channel();
+    let mut executor = Executor {
+        runners: Vec::new(),
+        log: &mut spy.clone(),
+        reporter: &mut Silent,
+        clock: &Frozen,
+        interruptions,
+        timeout: None,
+        secrets: crate::secrets::Secrets::default(),
+        around: None,
+        turn_ends_in: None,
+    };
+    executor
+        .commit(&mut state, started())
+        .await
+        .expect("it is the first event");
+    let again = executor.commit(&mut state, started()).await;
+    let Err(CommitError::Illegal(illegal)) = again else {
+        panic!("{again:?}");
+    };
+    assert_eq!((illegal.seq, illegal.reason), (1, IllegalEvent::AlreadyStarted));
+    assert_eq!(*spy.0.lock().expect("nobody panics"), ["run_started"]);
+    assert_eq!(state.next_seq(), 1);
 }
 
 #[tokio::test]

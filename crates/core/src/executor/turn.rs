@@ -294,7 +294,7 @@ impl Executor<'_> {
         }
         match appended {
             Some(record) => {
-                state.apply(&record);
+                state.apply(&record)?;
                 self.reporter.report(&record, state);
             }
             None => self.commit(state, Event::ExecutionStarted(started)).await?,

@@ -71,7 +71,8 @@ impl Driver {
     pub fn apply(&mut self, event: Event) {
         let seq = self.state.next_seq();
         let at = DateTime::<Utc>::UNIX_EPOCH;
-        self.state.apply(&Record { seq, at, event });
+        let applied = self.state.apply(&Record { seq, at, event });
+        applied.expect("a legal event");
     }
 
     /// Performs the first turn with these outputs; the decision that ends it.

@@ -107,7 +107,7 @@ pub fn drive(
         let mut end = LogEnd::NEW;
         if !records.is_empty() {
             let journal = run.read_all().await.expect("memory can be read");
-            journal.records.iter().for_each(|record| state.apply(record));
+            state = ConversationState::from_records(plan.clone(), &journal.records).expect("legal records");
             end = journal.end;
         }
         let mut log = run.log(end, Durability::Commit).await.expect("memory opens");

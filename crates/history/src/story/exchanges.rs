@@ -6,7 +6,9 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use ensemble_core::conversation::{ConversationState, Event, ExecutionEnd, Record, ToolCallEnded, Within};
+use ensemble_core::conversation::{
+    ConversationState, Event, ExecutionEnd, IllegalRecord, Record, ToolCallEnded, Within,
+};
 use ensemble_core::thread::{Attachment, Iteration, Message, ToolCall, ToolEnd};
 use ensemble_language::data::Failure;
 use ensemble_language::plan::Plan;
@@ -114,17 +116,22 @@ impl FileRecords {
     }
 }
 
-/// The exchanges with models in these records, in the order in which they began. The plan is that of the run.
-pub fn model_exchanges(records: &[Record], plan: &Arc<Plan>) -> Vec<ModelExchange> {
+/// Returns the exchanges with models in these records, in the order in which they began. The plan is that of the run.
+///
+/// # Errors
+/// The event of a record is illegal after the records before it.
+pub fn model_exchanges(records: &[Record], plan: &Arc<Plan>) -> Result<Vec<ModelExchange>, IllegalRecord> {
     let mut collector = Collector {
         state: ConversationState::new(plan.clone()),
         exchanges: Vec::new(),
         open: HashMap::new(),
     };
-    records.iter().for_each(|record| collector.take(record));
+    for record in records {
+        collector.take(record)?;
+    }
     let mut exchanges = collector.exchanges;
     exchanges.retain(|exchange| !exchange.iterations.is_empty());
-    exchanges
+    Ok(exchanges)
 }
 
 /// The agent, its part and the calls around it: there is one open exchange for each.
@@ -137,7 +144,7 @@ struct Collector {
 }
 
 impl Collector {
-    fn take(&mut self, record: &Record) {
+    fn take(&mut self, record: &Record) -> Result<(), IllegalRecord> {
         match &record.event {
             Event::ReplyReceived(reply) => self.open(&reply.within).iterations.push(reply.iteration.clone()),
             Event::RequestStopped(request) => {
@@ -172,7 +179,7 @@ impl Collector {
             Event::TurnFinished(_) | Event::MessageAdded(_) => self.open.clear(),
             _ => {}
         }
-        self.state.apply(record);
+        self.state.apply(record)
     }
 
     /// The exchange that goes on there, or a new one.

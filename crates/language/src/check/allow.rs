@@ -6,7 +6,9 @@
 //! disappeared.
 
 use crate::diagnostic::{Code, Diagnostic, Severity};
-use crate::loader::{Document, codes, explain};
+use crate::loader::Document;
+use crate::loader::codes;
+use crate::loader::explain;
 use crate::source::{Source, Span};
 use crate::yaml::edit::{Applicability, Edit, Fix};
 

@@ -1,9 +1,14 @@
 //! Upper bounds for every run of an ensemble, computed by the checks. Only tests with random ensembles use them: what
 //! the checks say of all runs must hold in each.
 
+use super::edges;
 use super::graph::Graph;
+use super::joins;
+use super::never;
+use super::too_early;
+use super::too_late;
+use super::turns;
 use super::typed::Types;
-use super::{edges, joins, never, too_early, too_late, turns};
 use crate::condition::Known;
 use crate::ensemble::Ensemble;
 

@@ -10,7 +10,8 @@ use crate::diagnostic::{Finding, did_you_mean};
 use crate::ensemble::{Agent, AgentKind, Ensemble};
 use crate::loader::codes;
 use crate::source::{Route, Span};
-use crate::template::{self, Fault, VARIABLES};
+use crate::template;
+use crate::template::{Fault, VARIABLES};
 use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// Reports templates that do not compile, and variables that do not exist.

@@ -9,14 +9,14 @@ use self::run::{
     abs, argument, count, end, extreme, float, get, has, index_of, int, integral, len, made, map, replace, round,
     split, sum, text, values, written,
 };
-use super::operators::{Outcome, contains, truth};
-use super::types::{Range, Shape, Type};
-use super::value::Datum;
+use super::evaluation::operators::{Outcome, contains, truth};
+use super::evaluation::value::Datum;
+use super::typing::types::{Range, Shape, Type};
 use crate::vocabulary::Word;
 
 /// A function: its names, its number of arguments (including the value before the dot), its types and its implementation.
 #[derive(Debug)]
-pub(super) struct Function {
+pub(crate) struct Function {
     /// The first name is its own; the others are the names of the same function in Rhai or Python.
     pub(super) names: &'static [&'static str],
     pub(super) least: usize,

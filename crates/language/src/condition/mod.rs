@@ -31,30 +31,14 @@
 //! `[1, 2]`, `{'key': 1}`, `#{ key: 1 }`, and `(1, 2)` or `{1, 2}` after `in`.
 
 mod analysis;
-mod ast;
-mod claims;
-mod constant;
-mod emit;
-mod engine;
-mod expression;
+mod condition_text;
+pub(crate) mod evaluation;
+pub(crate) mod expression;
 mod functions;
-pub(crate) mod instead;
-mod lexer;
-mod literal;
-mod mutants;
-mod operators;
-mod parser;
-mod part_names;
-mod reading;
-mod reads;
-mod refusal;
-mod report;
 #[cfg(test)]
 mod tests;
-mod text;
-mod types;
-mod typing;
-mod value;
+pub(crate) mod typing;
+mod value_expression;
 
 use std::fmt;
 use std::sync::Arc;
@@ -62,31 +46,31 @@ use std::sync::Arc;
 use rhai::{AST, EvalAltResult, Scope};
 use serde_json::Value;
 
-pub use self::claims::{Claim, Claims, Sources};
+pub use self::analysis::claims::{Claim, Claims, Sources};
 
-use self::ast::{Expr, Variable};
-use self::emit::{Emitted, Site};
-use self::engine::{ENGINE, Sited};
-use self::operators::Fault;
+use self::evaluation::code::{Emitted, Site};
+use self::evaluation::engine::{ENGINE, Sited};
+use self::evaluation::operators::Fault;
+use self::expression::tree::{Expr, Variable};
 use crate::data::Context;
 use crate::source::Span;
 
 pub use self::analysis::counts::CountRead;
 pub use self::analysis::demands::{Demand, DemandKind, DemandRoot};
 pub use self::analysis::truths::{OutputOf, TruthRead};
-pub use constant::Verdict;
-pub use expression::Expression;
+pub use crate::condition::analysis::mutants::Mutant;
+pub use crate::condition::analysis::reads::KeyRead;
+pub use crate::condition::condition_text::ConditionText;
+pub use crate::condition::expression::parsed::{Keyed, Reading};
+pub use crate::condition::expression::refusals::is_taken;
+pub use crate::condition::typing::check::{Advice, Known, Misfit, Mistake};
+pub(crate) use crate::condition::typing::check::{says, truth};
+pub use crate::condition::typing::part_names::PartNames;
+pub(crate) use crate::condition::typing::types::Shape;
+pub use crate::condition::typing::types::{Fields, Later, Range, Type};
+pub use crate::condition::typing::verdict::Verdict;
+pub use crate::condition::value_expression::Expression;
 pub use functions::{find_function_word, function_words};
-pub use mutants::Mutant;
-pub use part_names::PartNames;
-pub use reading::{Keyed, Reading};
-pub use reads::KeyRead;
-pub use refusal::is_taken;
-pub use text::ConditionText;
-pub(crate) use types::Shape;
-pub use types::{Fields, Later, Range, Type};
-pub use typing::{Advice, Known, Misfit, Mistake};
-pub(crate) use typing::{says, truth};
 
 /// The maximum length of a string created by a condition, and of a condition itself.
 const STRING_LIMIT: usize = 1 << 20;
@@ -233,8 +217,8 @@ fn parse(text: &str) -> Result<Expr, CompileError> {
             help: None,
         });
     }
-    let expr = parser::parse(text, PartNames::NONE)?;
-    literal::check(&expr)?;
+    let expr = crate::condition::expression::parser::parse(text, PartNames::NONE)?;
+    crate::condition::typing::literals::check(&expr)?;
     Ok(expr)
 }
 
@@ -256,7 +240,7 @@ impl Condition {
 
     /// Compiles an expression whose positions refer to `text`.
     fn made(text: &str, expr: Expr) -> Result<Self, CompileError> {
-        Self::made_by(text, expr, emit::emit)
+        Self::made_by(text, expr, evaluation::code::emit)
     }
 
     /// Likewise, with the script that `emit` gives.
@@ -285,7 +269,7 @@ impl Condition {
     /// # Errors
     /// The text is no expression.
     pub fn compile_for_part(text: &str, item: &str) -> Result<Self, CompileError> {
-        let expr = expression::parse(text, PartNames::of_output(item))?;
+        let expr = crate::condition::value_expression::parse(text, PartNames::of_output(item))?;
         Self::made(text, expr)
     }
 
@@ -297,10 +281,13 @@ impl Condition {
     /// Evaluates the condition on these facts.
     pub fn evaluate(&self, facts: &Facts) -> Result<bool, EvaluateError> {
         with_room(&self.expr, || {
-            operators::begin();
+            crate::condition::evaluation::operators::begin();
             let mut scope = Scope::new();
             for variable in &self.variables {
-                scope.push_dynamic(variable.name(), reads::variable(*variable, facts).into());
+                scope.push_dynamic(
+                    variable.name(),
+                    crate::condition::analysis::reads::variable(*variable, facts).into(),
+                );
             }
             ENGINE.eval_ast_with_scope(&mut scope, &self.script)
         })
@@ -309,13 +296,13 @@ impl Condition {
 
     /// The values that the condition reads, for reports; never fails.
     pub fn reads(&self, facts: &Facts) -> Vec<Read> {
-        operators::begin();
-        reads::reads(&self.text, &self.expr, facts)
+        crate::condition::evaluation::operators::begin();
+        crate::condition::analysis::reads::reads(&self.text, &self.expr, facts)
     }
 
     /// The agents whose executions it counts, or whose outputs it reads, by a literal name, with the position of each name.
     pub fn agents_read(&self) -> Vec<(String, Span)> {
-        reads::agents_read(&self.expr)
+        crate::condition::analysis::reads::agents_read(&self.expr)
     }
 
     /// Converts an error of the engine to an error in the user's text.
@@ -351,7 +338,7 @@ impl Condition {
     /// A part of the text, on one line.
     fn words(&self, span: Span) -> String {
         let words: Vec<&str> = self.text[span.start..span.end].split_whitespace().collect();
-        report::clip(&words.join(" "))
+        crate::condition::evaluation::report::clip(&words.join(" "))
     }
 }
 

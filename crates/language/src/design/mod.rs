@@ -11,9 +11,11 @@ mod tests;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::loader::{self, Document, to_json};
+use crate::loader;
+use crate::loader::{Document, to_json};
 use crate::source::Source;
-use crate::yaml::edit::{self, Applicability, Fix};
+use crate::yaml::edit;
+use crate::yaml::edit::{Applicability, Fix};
 use edit_plan::plan_edit;
 
 pub use sketch::{SketchedAgent, SketchedDependency, sketch};

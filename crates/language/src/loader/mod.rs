@@ -42,7 +42,8 @@ use crate::ensemble::{Ensemble, Profile};
 use crate::source::{At, Part, Route, Source, Span};
 use crate::yaml::edit::{Fix, FixResolver, RouteEdit, RouteFix};
 
-pub use crate::yaml::document::{self, Document, MAX_BYTES};
+pub use crate::yaml::document;
+pub use crate::yaml::document::{Document, MAX_BYTES};
 pub use crate::yaml::edit::to_json;
 pub use changes::{Changes, Side, changes, meaning};
 pub use decode::{Answers, Level, ReportFormat, Settings};

@@ -10,7 +10,8 @@ use minijinja::value::{Value, ValueKind};
 use minijinja::{Error, ErrorKind, State};
 
 use super::scan::Assigned;
-use super::{view, watch};
+use super::view;
+use super::watch;
 use crate::source::Span;
 
 /// The maximum nesting depth of an assigned value.

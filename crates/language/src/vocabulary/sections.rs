@@ -2,7 +2,13 @@
 
 use serde_json::{Map, Value};
 
-use super::keys::{Key, agents, cases, config, ensembles, models, tools};
+use super::keys::Key;
+use super::keys::agents;
+use super::keys::cases;
+use super::keys::config;
+use super::keys::ensembles;
+use super::keys::models;
+use super::keys::tools;
 
 /// A map of a file with its own set of keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

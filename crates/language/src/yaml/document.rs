@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use super::align::{self, Style};
+use super::align;
+use super::align::Style;
 use super::comments::is_directive;
 use crate::source::{At, Part, Route, Source, Span, Step};
 

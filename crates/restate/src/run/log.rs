@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use ensemble_core::conversation::{ConversationState, Event, OpenExecution, Record};
+use ensemble_core::conversation::{ConversationState, Event, IllegalRecord, OpenExecution, Record};
 use ensemble_core::request::{PendingRequest, RequestDigest};
 use ensemble_core::store::RunId;
 use ensemble_history::{Driver, RunHistory};
@@ -34,6 +34,8 @@ pub(super) struct Log<'a> {
     /// The time of the last record. The workflow reads no clock: its own records have the time of what came before.
     now: DateTime<Utc>,
     history: RunHistory,
+    /// The first record that could not follow the others. It was not committed, and the run stops.
+    illegal: Option<IllegalRecord>,
 }
 
 impl<'a> Log<'a> {
@@ -44,6 +46,7 @@ impl<'a> Log<'a> {
             run: ctx.key().into(),
             now: start.at,
             history: RunHistory::default(),
+            illegal: None,
         }
     }
 
@@ -83,6 +86,12 @@ impl<'a> Log<'a> {
         );
     }
 
+    /// Returns an error after a record that could not follow the others.
+    pub(super) fn check_records(&self) -> Result<(), TerminalError> {
+        let stopped = |illegal: &IllegalRecord| TerminalError::new(illegal.to_string());
+        self.illegal.as_ref().map_or(Ok(()), |illegal| Err(stopped(illegal)))
+    }
+
     /// Commits records that a worker made, with the numbers and times of this log.
     pub(super) fn commit_records(&mut self, mut records: Vec<Record>) {
         let first = self.state.next_seq();
@@ -90,8 +99,15 @@ impl<'a> Log<'a> {
             record.seq = seq;
             self.now = self.now.max(record.at);
             record.at = self.now;
+            if let Err(illegal) = self.state.apply(record) {
+                self.illegal.get_or_insert(illegal);
+                break;
+            }
             self.history.apply(record);
-            self.state.apply(record);
+        }
+        records.retain(|record| record.seq < self.state.next_seq());
+        if records.is_empty() {
+            return;
         }
         self.ctx.set(&format!("{RECORDS}{first:012}"), lines(&records));
         if let Some(brief) = self.brief() {

@@ -14,7 +14,7 @@ pub(crate) fn folded(plan: &Arc<Plan>, records: &[Record]) -> ConversationState 
     let mut state = ConversationState::new(plan.clone());
     for (seq, record) in (0..).zip(records) {
         assert_eq!(record.seq, seq, "the records are numbered without gaps");
-        state.apply(record);
+        state.apply(record).expect("a legal record");
     }
     state
 }

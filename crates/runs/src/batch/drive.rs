@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use ensemble_agents::agent::input::Answers;
+use ensemble_agents::agent::kinds::input::Answers;
 use ensemble_core::conversation::{Canceller, CompletionReason, ConversationState};
 use ensemble_core::executor::Clock;
 use ensemble_core::runner::BoxFuture;

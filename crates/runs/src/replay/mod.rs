@@ -10,7 +10,9 @@ mod saved;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ensemble_core::conversation::{ConversationState, Event, Interruption, MessageAdded, Reason, Record};
+use ensemble_core::conversation::{
+    ConversationState, Event, IllegalRecord, Interruption, MessageAdded, Reason, Record,
+};
 use ensemble_core::executor::{Clock, Executor};
 use ensemble_core::log::{CommitError, Divergence};
 use ensemble_core::reporter::{Reporter, Silent};
@@ -281,11 +283,20 @@ impl Deciding<'_> {
             event: Event::RunStarted(Box::new(recordings.started.clone())),
         };
         let mut stands = |record: &Record, state: &mut ConversationState| {
-            state.apply(record);
+            state.apply(record)?;
             reporter.report(record, state);
+            Ok::<_, IllegalRecord>(())
         };
-        stands(&first, state);
-        recordings.given(|record| stands(record, state)).await?;
+        stands(&first, state)?;
+        let mut given = Ok(());
+        recordings
+            .given(|record| {
+                if given.is_ok() {
+                    given = stands(record, state);
+                }
+            })
+            .await?;
+        given?;
         let mut compared = 0;
         let mut message = None;
         loop {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ensemble_core::store::InnerRunName;
 use ensemble_history::story::{FileRecords, model_exchanges};
 use ensemble_reports::report::graph::{STYLE, svg};
+use ensemble_runs::RunError;
 use serde_json::{Value, json};
 
 use super::Query;
@@ -72,13 +73,12 @@ pub(super) async fn messages(app: &App, query: &Query) -> Result<Value, Failure>
     let records = watched.run.read_all().await?.records;
     let fold = move |records: &[_]| {
         let files = FileRecords::of(records);
-        let exchanges = model_exchanges(records, &plan).into_iter();
-        exchanges
-            .map(|exchange| (exchange.within.clone(), exchange.described(&files)))
-            .collect::<Vec<_>>()
+        let exchanges = model_exchanges(records, &plan)?.into_iter();
+        let described = exchanges.map(|exchange| (exchange.within.clone(), exchange.described(&files)));
+        Ok::<Vec<_>, RunError>(described.collect())
     };
     let exchanges = tokio::task::spawn_blocking(move || fold(&records)).await;
-    let exchanges = exchanges.map_err(|_| Failure::gone("the messages cannot be read"))?;
+    let exchanges = exchanges.map_err(|_| Failure::gone("the messages cannot be read"))??;
     let chosen = exchanges
         .into_iter()
         .filter(|(within, _)| within.turn == turn && *within.agent == *agent);

@@ -177,7 +177,7 @@ impl Entry {
         }
         let records = run.read_all().await.ok()?.records;
         let prepared = recorded_ensemble(&**run, started(&records).ok()?, runs.runs().project()).await;
-        self.transcript = Transcript::of(&records, prepared.ok()?.plan);
+        self.transcript = Transcript::of(&records, prepared.ok()?.plan).ok()?;
         Some(())
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use ensemble_core::conversation::{
-    Canceller, CompletionReason, ConversationState, DecidedBy, Event, ExecutionEnd, ExecutionFinished, Interruption,
-    PermissionDecision, Record, RunEnded,
+    Canceller, CompletionReason, ConversationState, DecidedBy, Event, ExecutionEnd, ExecutionFinished, IllegalRecord,
+    Interruption, PermissionDecision, Record, RunEnded,
 };
 use ensemble_language::data::{Usage, digest};
 use ensemble_language::ensemble::AgentKind;
@@ -75,15 +75,18 @@ pub(crate) enum Place {
 }
 
 impl Transcript {
-    /// The transcript of a run with these records.
-    pub(super) fn of(records: &[Record], plan: Arc<Plan>) -> Self {
+    /// Returns the transcript of a run with these records.
+    ///
+    /// # Errors
+    /// The event of a record is illegal after the records before it.
+    pub(super) fn of(records: &[Record], plan: Arc<Plan>) -> Result<Self, IllegalRecord> {
         let mut transcript = Self::default();
         let mut state = ConversationState::new(plan);
         for record in records {
-            state.apply(record);
+            state.apply(record)?;
             transcript.take(record, &state);
         }
-        transcript
+        Ok(transcript)
     }
 
     fn take(&mut self, record: &Record, state: &ConversationState) {

@@ -5,11 +5,12 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::process::ChildStdout;
 
-use super::protocol::{self, Abilities};
+use super::protocol;
+use super::protocol::Abilities;
 use super::wire::{Frame, Reader, Writer};
 use super::{External, ProgramServer, ProgramServerKind, unavailable};
 use crate::agent::Execution;
-use crate::agent::dialogue::Cause;
+use crate::agent::chat::Cause;
 use ensemble_process::service::{self, Service, ServiceSettings};
 
 /// The time limit for each step of a start: a program that says nothing is given up.

@@ -8,14 +8,16 @@ use super::External;
 use super::calls::Calls;
 use super::files;
 use super::program::{Live, NO_METHOD, Session, refusal};
-use super::protocol::{self, Answers, FileDiff, Phase, Request, ToolNews, Update};
-use super::told::{GO_ON, to_new_session, with_schema};
+use super::prompt_text::{GO_ON, to_new_session, with_schema};
+use super::protocol;
+use super::protocol::{Answers, FileDiff, Phase, Request, ToolNews, Update};
 use super::wire::Frame;
-use crate::agent::dialogue::external::{
+use crate::agent::chat::external::{
     ProgramMessage, add_message, continue_iteration, end_call, note_data, open_iteration,
 };
-use crate::agent::dialogue::{Cause, RoundEnd, RoundRequest, record_iteration};
-use crate::agent::tool::Permitted;
+use crate::agent::chat::{Cause, RoundRequest};
+use crate::agent::chat::{RoundEnd, record_iteration};
+use crate::agent::tools::Permitted;
 use crate::agent::{BoxFuture, Execution};
 use ensemble_core::request::PendingRequest;
 use ensemble_core::thread::{LiveOutput, LiveUpdate, StopReason, Thread, ToolCall};

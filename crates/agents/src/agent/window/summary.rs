@@ -9,7 +9,7 @@
 use serde_json::{Value, json};
 
 use super::{AgentWindow, Measured, Sent, WindowError, WindowInput, WindowOutput, in_place, shortened};
-use crate::agent::dialogue::count;
+use crate::agent::chat::count;
 use ensemble_core::thread::window::{Limits, Rules, Size, cut};
 use ensemble_core::thread::{Message, NoLiveOutput, Role, StopReason};
 use ensemble_language::data::{Usage, digest};

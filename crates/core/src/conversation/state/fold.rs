@@ -7,6 +7,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
+use super::legality::IllegalRecord;
 use super::turn::{OpenExecution, OpenTurn, Slot};
 use super::{AGENT_REQUESTS, AgentState, ConversationState, LaterMessage};
 use crate::conversation::end::ExecutionEnd;
@@ -30,7 +31,16 @@ use ensemble_language::plan::{AgentId, EdgeId, Plan};
 
 impl ConversationState {
     /// Applies a record. This is the only way to change the state.
-    pub fn apply(&mut self, record: &Record) {
+    ///
+    /// # Errors
+    /// The event is illegal in this state, which stays as it was.
+    pub fn apply(&mut self, record: &Record) -> Result<(), IllegalRecord> {
+        self.check_record(record)?;
+        self.fold_record(record);
+        Ok(())
+    }
+
+    fn fold_record(&mut self, record: &Record) {
         self.next_seq = record.seq + 1;
         match &record.event {
             Event::RunStarted(event) => self.run_started(event),

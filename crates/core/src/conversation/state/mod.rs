@@ -3,6 +3,7 @@
 //! This module defines the data of the state and the functions that read it; [`fold`] changes it.
 
 mod fold;
+mod legality;
 mod reading;
 mod turn;
 
@@ -15,7 +16,7 @@ use serde_json::Value;
 
 use super::CompletionReason;
 use super::counts::CountList;
-use super::event::{ExecutionFinished, FailedExecution, MessageAdded, RunEnded, RunStarted};
+use super::event::{ExecutionFinished, FailedExecution, MessageAdded, Record, RunEnded, RunStarted};
 use super::history::{HistoryEntry, HistoryList};
 use super::interruption::Interruption;
 use super::latest::LatestOutputs;
@@ -27,6 +28,7 @@ use ensemble_language::data::{Context, Request, Usage};
 use ensemble_language::ensemble::Ending;
 use ensemble_language::plan::{AgentId, Edge, EdgeId, Plan};
 
+pub use legality::{IllegalEvent, IllegalRecord};
 pub use turn::{OpenExecution, OpenTurn, Slot};
 
 /// The key of an output with which an agent requests executions of other agents.
@@ -165,6 +167,21 @@ impl ConversationState {
             keeps_account: true,
             plan,
         }
+    }
+
+    /// Computes the state from the records.
+    ///
+    /// # Errors
+    /// The event of a record is illegal after the records before it.
+    pub fn from_records<'r>(
+        plan: Arc<Plan>,
+        records: impl IntoIterator<Item = &'r Record>,
+    ) -> Result<Self, IllegalRecord> {
+        let mut state = Self::new(plan);
+        for record in records {
+            state.apply(record)?;
+        }
+        Ok(state)
     }
 
     /// The same state without history and warnings, which grow with the conversation. It is enough to decide turns of a

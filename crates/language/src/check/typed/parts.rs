@@ -1,6 +1,7 @@
 //! `for_each`: what its list, its keys and its combination are made of.
 
-use super::{Ask, add, known};
+use super::known;
+use super::{Ask, add};
 use crate::check::graph::Graph;
 use crate::condition::{Expression, Known, PartNames, Type, says};
 use crate::diagnostic::Finding;

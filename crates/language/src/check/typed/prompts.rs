@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::cell::LazyCell;
 
-use super::{Types, failure, parts};
+use super::parts;
+use super::{Types, failure};
 use crate::check::graph::Graph;
 use crate::check::templates::{advised, templates};
 use crate::condition::{Fields, Misfit, Mistake, Range, Type};

@@ -1,6 +1,6 @@
 //! Counts of executions that make a condition true, whatever else it reads.
 
-use super::super::ast::{Comparison, Expr, Kind, Variable};
+use super::super::expression::tree::{Comparison, Expr, Kind, Variable};
 use super::paths::find_path;
 use super::polarity::{step_for, swap_sides, visit_sufficient};
 use crate::source::Span;

@@ -3,7 +3,7 @@
 
 use serde_json::{Number, Value};
 
-use super::super::ast::{Comparison, Expr, Kind, SuffixKind, Variable};
+use super::super::expression::tree::{Comparison, Expr, Kind, SuffixKind, Variable};
 use super::super::functions::Function;
 use super::super::{Condition, Expression, parse};
 use super::paths::find_path_through;

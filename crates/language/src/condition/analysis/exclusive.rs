@@ -1,7 +1,7 @@
 //! Two conditions that can never be true together.
 
-use super::super::ast::{Expr, Kind, Variable};
-use super::super::constant::Verdict;
+use super::super::expression::tree::{Expr, Kind, Variable};
+use super::super::typing::verdict::Verdict;
 use super::super::{Condition, Reading};
 
 impl Reading {

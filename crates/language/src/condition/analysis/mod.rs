@@ -4,10 +4,13 @@
 //! use these two: `counts` of executions, `demands` on values, `truths` that are asked for, conditions that are `steady`,
 //! and conditions that are `exclusive`.
 
+pub(crate) mod claims;
 pub(super) mod counts;
 pub(super) mod demands;
 mod exclusive;
+pub(crate) mod mutants;
 pub(super) mod paths;
 mod polarity;
-mod steady;
+pub(crate) mod reads;
+mod recomputation;
 pub(super) mod truths;

@@ -1,6 +1,6 @@
 //! The values that an expression reads by literal keys.
 
-use super::super::ast::{Expr, Kind, Suffix, SuffixKind, Variable};
+use super::super::expression::tree::{Expr, Kind, Suffix, SuffixKind, Variable};
 use super::super::functions::Function;
 
 /// Finds the variable and the keys of an expression that only looks up literal keys.

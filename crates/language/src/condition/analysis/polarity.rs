@@ -1,6 +1,6 @@
 //! The parts of an expression that decide whether it has a wanted answer.
 
-use super::super::ast::{Comparison, Expr, Kind};
+use super::super::expression::tree::{Comparison, Expr, Kind};
 
 /// The parts that give an expression a wanted answer.
 pub(super) enum Split<'e> {

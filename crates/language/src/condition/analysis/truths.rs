@@ -1,6 +1,6 @@
 //! The keys of outputs of which a condition asks whether they are true, without a comparison.
 
-use super::super::ast::{Expr, Kind, Variable};
+use super::super::expression::tree::{Expr, Kind, Variable};
 use super::paths::find_path;
 use crate::source::Span;
 

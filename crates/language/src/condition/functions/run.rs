@@ -2,12 +2,12 @@
 
 use rhai::ImmutableString;
 
-use crate::condition::operators::{
+use crate::condition::evaluation::operators::{
     Arithmetic, COMPARE_IT, Fault, Outcome, TOO_LONG, arithmetic, equal, fault, finite, index, order, position, size,
     truth, whole, work_through,
 };
-use crate::condition::report::show;
-use crate::condition::value::{Datum, List, Map};
+use crate::condition::evaluation::report::show;
+use crate::condition::evaluation::value::{Datum, List, Map};
 use crate::condition::{ITEM_LIMIT, STRING_LIMIT};
 
 /// Returns whether the list has an item with this truth value; the items after it are not asked.

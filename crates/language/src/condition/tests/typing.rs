@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::condition::typing::truth;
+use crate::condition::typing::check::truth;
 
 fn exactly<'a>(entries: impl IntoIterator<Item = (&'a str, Value)>) -> Type {
     let entry = |(key, value): (&str, Value)| (key.to_owned(), Type::of_value(&value));

@@ -7,18 +7,29 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::tool::{self, Tools};
-use super::{Names, acp, context_window, dependency, for_each, input, inputs, limits, reference, remote, sandbox};
+use super::acp;
+use super::context_window;
+use super::dependency;
+use super::for_each;
+use super::input;
+use super::inputs;
+use super::limits;
+use super::remote;
+use super::sandbox;
+use super::tool;
+use super::tool::Tools;
+use super::{Names, reference};
 use crate::data::JsonMap;
 use crate::diagnostic::Finding;
 use crate::ensemble::{
     Acp, Agent, AgentKind, Conversation, Llm, Memory, ModelChoice, OnError, OnResume, Retry, Trigger,
 };
+use crate::loader::codes;
 use crate::loader::fields::Fields;
 use crate::loader::findings::Findings;
+use crate::loader::json;
 use crate::loader::reader::{Cursor, count, count_or_none, filled_texts, flag, name, seconds, text, word};
 use crate::loader::words::{meant_key, one_of, quoted};
-use crate::loader::{codes, json};
 use crate::vocabulary::{AgentType, CHOOSERS, Key, Section, chooses_type};
 use crate::yaml::edit::{RouteEdit, RouteFix};
 

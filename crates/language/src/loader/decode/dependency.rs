@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::Names;
-use crate::condition::{Condition, ConditionText, instead};
+use crate::condition::expression::replacements;
+use crate::condition::{Condition, ConditionText};
 use crate::diagnostic::Finding;
 use crate::ensemble::{Declared, Dependency, Ending, WaitFor};
 use crate::loader::codes;
@@ -198,7 +199,7 @@ pub(super) fn correction(
     span: Span,
     check: impl Fn(&str) -> Result<(), Span>,
 ) -> Option<RouteFix> {
-    let (word, applicability) = instead::instead(text, span, check)?;
+    let (word, applicability) = replacements::instead(text, span, check)?;
     let change = RouteEdit::WriteText(at.route().text(span), word.to_owned());
     Some(RouteFix::new(applicability, format!("write `{word}`"), change))
 }

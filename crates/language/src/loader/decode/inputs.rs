@@ -3,11 +3,12 @@
 use crate::data::JsonMap;
 use crate::diagnostic::Finding;
 use crate::ensemble::Input;
+use crate::loader::codes;
 use crate::loader::document::{Content, ScalarValue};
 use crate::loader::findings::Findings;
+use crate::loader::json;
 use crate::loader::reader::{Cursor, map_of, wrong_type};
 use crate::loader::words::quoted;
-use crate::loader::{codes, json};
 use crate::names::is_ascii_identifier;
 
 /// Reads `inputs` of the ensemble.

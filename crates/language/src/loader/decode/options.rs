@@ -2,10 +2,11 @@
 
 use crate::data::JsonMap;
 use crate::diagnostic::Finding;
+use crate::loader::codes;
 use crate::loader::document::Content;
 use crate::loader::findings::Findings;
+use crate::loader::json;
 use crate::loader::reader::Cursor;
-use crate::loader::{codes, json};
 
 /// Keys that the program sets, in the spelling of each provider, and what to write instead.
 const SET: &[(&[&str], &str)] = &[

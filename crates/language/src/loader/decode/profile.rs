@@ -3,18 +3,21 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::limits;
 use super::options::options;
-use super::{limits, reference, remote};
+use super::reference;
+use super::remote;
 use crate::data::JsonMap;
 use crate::diagnostic::Finding;
 use crate::ensemble::{CalledTool, HeaderText, Profile, RateLimit, Reply, Simulated};
+use crate::loader::codes;
 use crate::loader::document::{Content, Document, ScalarValue};
 use crate::loader::fields::Fields;
 use crate::loader::findings::Findings;
+use crate::loader::json;
 use crate::loader::reader::{
     Cursor, filled_list_of, flag, number_within, out_of_range, seconds, text, whole, wrong_type,
 };
-use crate::loader::{codes, json};
 use crate::vocabulary::Section;
 
 /// The profiles in file order.

@@ -5,12 +5,13 @@
 use std::sync::Arc;
 
 use crate::diagnostic::{Code, Finding, Severity};
+use crate::loader::codes;
 use crate::loader::document::{Content, Document, ScalarValue};
+use crate::loader::explain;
 use crate::loader::fields::Fields;
 use crate::loader::findings::Findings;
 use crate::loader::reader::{Cursor, filled_text, flag, twice, word};
 use crate::loader::words::quoted;
-use crate::loader::{codes, explain};
 use crate::vocabulary::Section;
 
 /// The severity with which findings of a code are reported.

@@ -8,17 +8,19 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::remote::{check_private, environment_variable};
-use super::{Names, reference, sandbox};
+use super::sandbox;
+use super::{Names, reference};
 use crate::diagnostic::{Finding, did_you_mean, nearest};
 use crate::ensemble::{CLIENT_SERVER, CommandLine, McpServer, Permission, Setting, Tool, ToolKind, ToolUse};
+use crate::loader::codes;
 use crate::loader::document::{Content, Document};
 use crate::loader::fields::Fields;
 use crate::loader::findings::Findings;
+use crate::loader::json;
 use crate::loader::reader::{
     Cursor, filled_list_of, filled_text, flag, list_of, map_of, out_of_range, seconds, text, whole, word,
 };
 use crate::loader::words::quoted;
-use crate::loader::{codes, json};
 use crate::names::is_tool_name;
 use crate::vocabulary::Section;
 use crate::yaml::edit::{RouteEdit, RouteFix};

@@ -2,7 +2,8 @@
 
 use super::show;
 use crate::diagnostic::Severity;
-use crate::loader::{Level, ReportFormat, Settings, codes, configuration, diagnostics};
+use crate::loader::codes;
+use crate::loader::{Level, ReportFormat, Settings, configuration, diagnostics};
 use crate::source::Source;
 
 fn read(text: &str) -> (Settings, Vec<String>) {

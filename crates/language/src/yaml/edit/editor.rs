@@ -11,7 +11,8 @@ use super::locate::{
     last_leaf, parts,
 };
 use super::rewrite::plan_rewrite;
-use super::spell::{self, Style, is_word, spell_entry, spell_flow, spell_item};
+use super::spell;
+use super::spell::{Style, is_word, spell_entry, spell_flow, spell_item};
 use super::{Edit, RouteEdit};
 use crate::source::{At, Part, Route, Source, Span};
 

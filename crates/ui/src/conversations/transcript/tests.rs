@@ -54,7 +54,7 @@ fn of(events: &[Value]) -> Transcript {
         at: chrono::DateTime::UNIX_EPOCH,
         event: serde_json::from_value(event.clone()).expect("an event"),
     });
-    Transcript::of(&records.collect::<Vec<_>>(), Arc::new(plan))
+    Transcript::of(&records.collect::<Vec<_>>(), Arc::new(plan)).expect("legal records")
 }
 
 /// The place of messages: of the user, a reply, of the user, …

@@ -1,0 +1,54 @@
+//! What a program is told: the task alone, or with what it does not remember by itself.
+
+use serde_json::Value;
+
+use ensemble_core::thread::{Role, Thread};
+
+/// The message to a program that goes on with work that was cut short.
+pub(crate) const GO_ON: &str = "Your work on this task was interrupted before its end. Look at what is done already, and go on \
+     from there. It is not known whether the last step has taken effect.";
+
+/// The text of a prompt for a new session, with the instructions, and what was said before.
+pub(crate) fn to_new_session(system: Option<&str>, before: &Thread, text: &str) -> String {
+    let mut parts = Vec::new();
+    parts.extend(system.map(str::to_owned));
+    let said = transcript(before);
+    if !said.is_empty() {
+        parts.push(format!(
+            "What was said and done before:\n\n{said}\n\nWhat is to be done now:"
+        ));
+    }
+    parts.push(text.to_owned());
+    parts.join("\n\n")
+}
+
+/// The request for an output of a certain form. The protocol has no place for a schema.
+pub(crate) fn with_schema(text: String, schema: Option<&Value>) -> String {
+    match schema {
+        Some(schema) => {
+            format!(
+                "{text}\n\nEnd with one JSON object that matches this schema, and say nothing else in your last message:\n{schema}"
+            )
+        }
+        None => text,
+    }
+}
+
+fn transcript(thread: &Thread) -> String {
+    let mut parts = Vec::new();
+    for message in thread.to_messages() {
+        let who = match message.role {
+            Role::User => "User",
+            Role::Assistant => "You",
+            Role::System => continue,
+        };
+        if !message.content.trim().is_empty() {
+            parts.push(format!("{who}: {}", message.content.trim_end()));
+        }
+        for call in message.tool_calls {
+            let title = call.arguments.get("title").and_then(Value::as_str);
+            parts.push(format!("You used a tool: {}", title.unwrap_or(&call.name)));
+        }
+    }
+    parts.join("\n\n")
+}

@@ -1,0 +1,48 @@
+//! Ids of tool calls that occur once in a thread, so that each result belongs to one call.
+
+use std::collections::HashSet;
+
+use ensemble_core::thread::{Thread, ToolCall};
+
+/// The maximum length of an id before the number that makes it unique; OpenAI accepts 40 characters.
+const LONGEST: usize = 34;
+
+/// Changes the ids that earlier calls of the threads or of the same reply already have.
+pub(crate) fn make_unique(calls: &mut [ToolCall], threads: [&Thread; 2]) {
+    if calls.is_empty() {
+        return;
+    }
+    let earlier = threads.into_iter().flat_map(Thread::iterations);
+    let mut taken: HashSet<String> = earlier
+        .flat_map(|iteration| &iteration.tool_calls)
+        .map(|call| call.id.clone())
+        .collect();
+    for call in calls {
+        if taken.contains(&call.id) {
+            let begin: String = call.id.chars().take(LONGEST).collect();
+            let numbered = (2_u64..).map(|number| format!("{begin}_{number}"));
+            call.id = numbered.into_iter().find(|id| !taken.contains(id)).unwrap_or_default();
+        }
+        taken.insert(call.id.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::DateTime;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_id_occurs_once_in_a_thread() {
+        let calls =
+            |ids: &[&str]| -> Vec<ToolCall> { ids.iter().map(|id| ToolCall::new(*id, "t", json!({}))).collect() };
+        let thread = |ids: &[&str]| Thread::new("Hi", None, DateTime::UNIX_EPOCH).add_assistant_message("", calls(ids));
+        let mut new = calls(&["a", "a", "b", "c", "c", &"x".repeat(40)]);
+        make_unique(&mut new, [&thread(&["a", "a_2"]), &thread(&["c_2", &"x".repeat(40)])]);
+        let ids: Vec<&str> = new.iter().map(|call| &*call.id).collect();
+        let long = format!("{}_2", "x".repeat(LONGEST));
+        assert_eq!(ids, ["a_3", "a_4", "b", "c", "c_3", &long]);
+    }
+}

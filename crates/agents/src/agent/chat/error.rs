@@ -1,0 +1,132 @@
+//! The error of a dialogue, with the thread that can be continued.
+
+use ensemble_core::request::PendingRequest;
+use ensemble_core::thread::{StopReason, Thread, UNKNOWN_FATE};
+use ensemble_language::data::{FailureKind, Usage};
+use ensemble_models::{ModelError, ModelErrorKind};
+
+/// The error of a call that was not made.
+pub(crate) const NOT_MADE: &str = "the call was not made";
+
+/// Why a dialogue has no final reply, with the thread so far.
+///
+/// The thread can be continued like any other:
+///
+/// ```
+/// use ensemble_agents::agent::dialogue::{Cause, Dialogue, Reply, Thread};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let dialogue = Dialogue::simulated([Reply::error("busy"), "Here I am.".into()]);
+/// let error = dialogue.say(Thread::default(), "Hello?").await.expect_err("the model is busy");
+/// assert_eq!(error.cause, Cause::Model("busy".into()));
+/// assert_eq!(error.thread.initial_query(), Some("Hello?"));
+///
+/// let ended = dialogue.say(error.thread, "Are you there?").await?;
+/// assert_eq!(ended.text, "Here I am.");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{cause}")]
+pub struct DialogueError {
+    /// The cause.
+    pub cause: Cause,
+    /// The thread including the failed exchange. [`Dialogue::say`](super::Dialogue::say) continues it: calls that have
+    /// not ended get an error that says so.
+    pub thread: Thread,
+    /// The usage of the exchange.
+    pub usage: Box<Usage>,
+    /// Warnings for the user.
+    pub warnings: Vec<String>,
+}
+
+/// The cause of a [`DialogueError`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Cause {
+    /// The exchange was stopped before its end.
+    #[error("the exchange has not ended")]
+    NotEnded,
+    /// The thread is empty.
+    #[error("nothing has been said to the model yet")]
+    NothingSaid,
+    /// The model or its provider failed.
+    #[error("{0}")]
+    Model(String),
+    /// The tools are not available.
+    #[error("{0}")]
+    Tools(String),
+    /// The model still calls tools after this number of requests.
+    #[error("the model still calls tools after {0} requests")]
+    MaxTurnRequests(u32),
+    /// The budget for this limit of the run is used up.
+    #[error("`{0}` is used up, and the model still calls tools")]
+    UsedUp(&'static str),
+    /// The model refused to answer, or a content filter stopped it.
+    #[error("the model refused: {0}")]
+    Refused(String),
+    /// The request has more tokens than the context window of the model.
+    #[error("{0}")]
+    ContextTooLong(String),
+    /// A tool call needs an answer of a person, and nobody is there.
+    #[error("a tool call waits for an answer: {}", .0.first().map_or("", |request| request.question.prompt.trim()))]
+    Waits(Vec<PendingRequest>),
+    /// An external program failed in this way.
+    #[error("{1}")]
+    External(FailureKind, String),
+    /// No reply was a value of the wanted type; with the errors of the last one.
+    #[error("the model gave no answer of the wanted type: {0}")]
+    Mismatch(String),
+}
+
+impl Cause {
+    /// The stop reason for this cause, if there is one.
+    pub fn stop_reason(&self) -> Option<StopReason> {
+        match self {
+            Self::MaxTurnRequests(_) => Some(StopReason::MaxTurnRequests),
+            Self::UsedUp(_) => Some(StopReason::MaxTokens),
+            Self::Refused(_) => Some(StopReason::Refusal),
+            Self::Model(_)
+            | Self::ContextTooLong(_)
+            | Self::Tools(_)
+            | Self::NotEnded
+            | Self::NothingSaid
+            | Self::Waits(_)
+            | Self::External(..)
+            | Self::Mismatch(_) => None,
+        }
+    }
+
+    /// The kind of failure of an execution that ends with this cause.
+    pub fn failure_kind(&self) -> FailureKind {
+        match self {
+            Self::External(kind, _) => *kind,
+            Self::Tools(_) => FailureKind::Unavailable,
+            Self::Refused(_) => FailureKind::Refusal,
+            Self::MaxTurnRequests(_) => FailureKind::MaxIterations,
+            Self::UsedUp(_) => FailureKind::MaxTokens,
+            Self::NotEnded => FailureKind::Cancelled,
+            Self::Waits(_) => FailureKind::Unavailable,
+            Self::Mismatch(_) => FailureKind::Schema,
+            Self::Model(_) | Self::ContextTooLong(_) | Self::NothingSaid => FailureKind::Model,
+        }
+    }
+
+    /// The error for calls without a result.
+    pub(crate) fn fate_of_calls(&self) -> &'static str {
+        match self {
+            Self::Refused(_) => NOT_MADE,
+            _ => UNKNOWN_FATE,
+        }
+    }
+}
+
+impl From<ModelError> for Cause {
+    fn from(error: ModelError) -> Self {
+        match error.kind {
+            ModelErrorKind::Refused => Self::Refused(error.message),
+            ModelErrorKind::ContextTooLong => Self::ContextTooLong(error.message),
+            _ => Self::Model(error.message),
+        }
+    }
+}

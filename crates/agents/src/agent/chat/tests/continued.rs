@@ -1,0 +1,213 @@
+//! Threads that did not come to their end, and go on.
+
+use super::*;
+use crate::agent::chat::error::NOT_MADE;
+use ensemble_core::thread::UNKNOWN_FATE;
+
+fn refusing(tool_calls: Vec<ToolCall>) -> ModelReply {
+    ModelReply {
+        stop_reason: StopReason::Refusal,
+        tool_calls,
+        ..ModelReply::text("No.")
+    }
+}
+
+/// What the model was sent with that request, in short.
+fn sent(fake: &Prepared, request: usize) -> Vec<(Role, String)> {
+    let asked = fake.asked.lock().unwrap();
+    let messages = asked[request].messages.iter().skip(1);
+    messages
+        .map(|message| (message.role, message.content.clone()))
+        .collect()
+}
+
+fn message(role: Role, text: &str) -> (Role, String) {
+    (role, text.to_owned())
+}
+
+#[tokio::test]
+async fn a_failure_is_an_error_with_the_thread_that_goes_on() {
+    let (dialogue, fake, _) = dialogue(vec![Err(ModelError::fatal("down")), says("Up.")]);
+    let error = dialogue.say(Thread::default(), "x").await.expect_err("it is down");
+    assert_eq!(
+        (&error.cause, error.to_string()),
+        (&Cause::Model("down".into()), "down".into())
+    );
+    assert_eq!(error.usage.requests, 1);
+    assert!(error.thread.iterations()[0].completed_at.is_some());
+    let ended = dialogue.say(error.thread, "y").await.expect("it is up");
+    assert_eq!(sent(&fake, 1), [message(Role::User, "x"), message(Role::User, "y")]);
+    assert_eq!(ended.thread.to_messages().len(), 3);
+}
+
+#[tokio::test]
+async fn requests_are_counted_on_whatever_becomes_of_them() {
+    let busy = || Err(ModelError::passing("busy"));
+    let call = || calls("", &[("1", "double", json!({"n": 1}))]);
+    let replies = vec![call(), busy(), call(), busy(), says("one"), says("two"), says("three")];
+    let (dialogue, fake, _) = dialogue(replies);
+    let failed = dialogue.say(Thread::default(), "a").await.expect_err("it is busy");
+    let failed = dialogue.say(failed.thread, "b").await.expect_err("it is busy");
+    let texts = dialogue.in_sequence(failed.thread, ["c", "d"]).await.expect("an end");
+    let mut stream = dialogue.say(texts[1].thread.clone(), "e");
+    stream.next().await;
+    stream.cancel();
+    let asked = fake.asked.lock().unwrap();
+    let numbers: Vec<u64> = asked.iter().map(|request| request.request_number).collect();
+    assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7]);
+}
+
+#[tokio::test]
+async fn a_refusal_stands_in_the_thread_and_its_calls_were_not_made() {
+    let call = ToolCall::new("1", "double", json!({"n": 1}));
+    let (dialogue, fake, sums) = dialogue(vec![Ok(refusing(vec![call])), says("Well.")]);
+    let error = dialogue.say(Thread::default(), "x").await.expect_err("it refused");
+    assert_eq!(error.cause, Cause::Refused("No.".into()));
+    let refused = &error.thread.iterations()[0];
+    assert_eq!(refused.metadata["stop_reason"], "refusal");
+    assert_eq!(refused.tool_calls[0].end, Some(ToolEnd::Error(NOT_MADE.into())));
+    assert_eq!(sums.running.lock().unwrap().1, 0);
+    dialogue.say(error.thread, "Please.").await.expect("an end");
+    assert_eq!(sent(&fake, 1)[1], message(Role::Assistant, "No."));
+}
+
+#[tokio::test]
+async fn a_reply_that_is_cut_off_is_an_end_that_says_so() {
+    let cut = ModelReply {
+        stop_reason: StopReason::MaxTokens,
+        ..ModelReply::text("Once upon")
+    };
+    let (dialogue, fake, _) = dialogue(vec![Ok(cut), says("a time")]);
+    let ended = dialogue.say(Thread::default(), "x").await.expect("an end");
+    assert_eq!(ended.stop_reason, StopReason::MaxTokens);
+    dialogue.say(ended.thread, "Go on.").await.expect("an end");
+    assert_eq!(sent(&fake, 1)[1], message(Role::Assistant, "Once upon"));
+}
+
+#[tokio::test]
+async fn tools_that_cannot_be_made_ready_leave_a_thread() {
+    let (dialogue, fake, _) = dialogue(vec![says("Hm.")]);
+    let broken = dialogue
+        .clone()
+        .tool_with_schema("", "", json!({}), |_| async { Ok(1) });
+    let error = broken
+        .say(Thread::default(), "x")
+        .await
+        .expect_err("there are no tools");
+    assert!(matches!(error.cause, Cause::Tools(_)), "{error}");
+    dialogue.say(error.thread, "y").await.expect("an end");
+    assert_eq!(sent(&fake, 0).len(), 2);
+}
+
+#[tokio::test]
+async fn too_many_requests_leave_a_thread_that_knows_the_results() {
+    let call = calls("", &[("1", "double", json!({"n": 21}))]);
+    let (dialogue, fake, _) = dialogue(vec![call, says("42.")]);
+    let error = dialogue
+        .until_done(Thread::default(), "x", 1)
+        .await
+        .expect_err("no end");
+    assert_eq!(error.cause, Cause::MaxTurnRequests(1));
+    dialogue.say(error.thread, "And?").await.expect("an end");
+    let asked = fake.asked.lock().unwrap();
+    assert_eq!(asked[1].messages[2].tool_calls[0].told(), "42");
+}
+
+#[tokio::test]
+async fn a_cancelled_stream_stops_its_tools_and_keeps_what_was_said() {
+    let both = [("2", "double", json!({"n": 2})), ("1", "slow", json!({"n": 1}))];
+    let (dialogue, fake, _) = dialogue(vec![calls("Wait.", &both), says("Well.")]);
+    let mut stream = dialogue.say(Thread::default(), "go");
+    assert_eq!(stream.next().await, Some(Piece::Text("Wa".into())));
+    assert_eq!(stream.next().await, Some(Piece::Text("it.".into())));
+    assert!(matches!(stream.next().await, Some(Piece::Tool(call)) if call.id == "2"));
+    let thread = stream.cancel();
+    assert!(!thread.is_ended());
+    let first = &thread.iterations()[0];
+    assert_eq!(first.metadata["stop_reason"], "cancelled");
+    let ends: Vec<_> = first.tool_calls.iter().map(|call| call.end.clone()).collect();
+    let unknown = ToolEnd::Error(UNKNOWN_FATE.into());
+    assert_eq!(ends, [Some(ToolEnd::Result(json!(4))), Some(unknown)]);
+    assert_eq!(first.messages.len(), 2, "the reply is there once: {first:?}");
+
+    let ended = dialogue.say(thread, "go on").await.expect("an end");
+    assert_eq!(ended.text, "Well.");
+    let asked = fake.asked.lock().unwrap();
+    assert!(asked[1].messages[2].tool_calls[1].told().contains("not known"));
+    assert_eq!(asked[1].messages[3].content, "go on");
+}
+
+#[tokio::test]
+async fn the_part_of_a_reply_that_was_heard_stays() {
+    let (dialogue, fake, _) = dialogue(vec![says("Once upon a time"), says("Well.")]);
+    let mut stream = dialogue.say(Thread::default(), "go");
+    assert_eq!(stream.next().await, Some(Piece::Text("Once upo".into())));
+    let thread = stream.cancel();
+    assert_eq!(thread.iterations()[0].metadata["stop_reason"], "cancelled");
+    dialogue.say(thread, "go on").await.expect("an end");
+    assert_eq!(sent(&fake, 1)[1], message(Role::Assistant, "Once upo"));
+}
+
+#[tokio::test]
+async fn a_stream_that_nobody_has_read_has_said_nothing() {
+    let (dialogue, fake, _) = dialogue(Vec::new());
+    let before = dialogue.asked(Thread::default(), "x");
+    assert_eq!(dialogue.say(before.clone(), "y").cancel(), before);
+    assert!(fake.asked.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_stream_that_has_ended_can_be_cancelled() {
+    let (dialogue, ..) = dialogue(vec![says("x"), Err(ModelError::fatal("down"))]);
+    let mut stream = dialogue.say(Thread::default(), "go");
+    while stream.next().await.is_some() {}
+    let thread = stream.cancel();
+    assert!(thread.is_ended());
+    let mut stream = dialogue.say(thread, "go");
+    while stream.next().await.is_some() {}
+    assert_eq!(stream.stop_reason(), None);
+    assert_eq!(stream.cancel().iterations().len(), 2);
+}
+
+#[tokio::test]
+async fn a_thread_that_was_saved_in_the_middle_of_a_tool_goes_on() {
+    let (dialogue, fake, _) = dialogue(vec![says("Well.")]);
+    let open = dialogue
+        .asked(Thread::default(), "x")
+        .add_assistant_message("", vec![ToolCall::new("1", "double", json!({"n": 1}))]);
+    let loaded = Thread::from_json(&open.to_json()).expect("was just written");
+    let ended = dialogue.say(loaded, "y").await.expect("an end");
+    assert!(ended.thread.extract_tool_calls().is_empty());
+    assert!(
+        fake.asked.lock().unwrap()[0].messages[2].tool_calls[0]
+            .told()
+            .contains(UNKNOWN_FATE)
+    );
+}
+
+#[tokio::test]
+async fn a_result_is_not_taken_for_that_of_a_later_call_with_the_same_id() {
+    let first = calls("", &[("1", "double", json!({"n": 1}))]);
+    let second = calls("", &[("1", "slow", json!({"n": 1}))]);
+    let (dialogue, ..) = dialogue(vec![first, second]);
+    let mut stream = dialogue.say(Thread::default(), "go");
+    while !matches!(stream.next().await, Some(Piece::Tool(_))) {}
+    // The second reply is two pieces of nothing.
+    while let Some(Some(Piece::Text(_))) = stream.next().now_or_never() {}
+    assert_eq!(stream.next().now_or_never(), None, "the slow tool runs");
+    let ended = |at: usize, thread: &Thread| thread.iterations()[at].tool_calls[0].end.clone();
+    let thread = stream.cancel();
+    assert_eq!(ended(0, &thread), Some(ToolEnd::Result(json!(2))));
+    assert_eq!(ended(1, &thread), Some(ToolEnd::Error(UNKNOWN_FATE.into())));
+}
+
+#[test]
+fn what_is_said_can_be_sent_to_another_thread_of_the_program() {
+    fn sendable<T: Send>(_: T) {}
+    let (dialogue, ..) = dialogue(Vec::new());
+    sendable(dialogue.say(Thread::default(), "x"));
+    sendable(dialogue.step(Thread::default()));
+    sendable(dialogue.in_sequence(Thread::default(), ["x"]));
+    #[cfg(feature = "typed")]
+    sendable(dialogue.say_as::<u8>(Thread::default(), "x"));
+}

@@ -1,0 +1,242 @@
+//! Input agents: a question, and the sources of its answer.
+//!
+//! The sources in their order: answers given with the run, `--respond`, the `responses` of the ensemble, the operator,
+//! `default`. If
+//! no source gives an answer, the run waits. If there are `choices`, every answer must be one of them.
+
+mod answers;
+mod check;
+mod responder;
+mod stubbed;
+
+pub use crate::agent::kinds::input::check::check_answer;
+pub use answers::{AnswerQueue, Answers};
+pub use stubbed::StubbedQuestion;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use self::answers::Injected;
+use self::responder::Responder;
+use crate::agent::build_error::BuildError;
+use crate::agent::kinds::scope::{listens_to, scope, warn_of_missed};
+use crate::agent::{AttemptOutcome, AttemptResult, BoxFuture, Execution, Runner};
+use ensemble_core::operator::{Answer, Operator, QuestionRequest};
+use ensemble_core::request::{AnswerRecord, AnswerSource, Answerer, PendingRequest, RequestAnswer, find_choice};
+use ensemble_core::store::RunId;
+use ensemble_core::thread::Iteration;
+use ensemble_language::data::{Failure, FailureKind, JsonMap, Question, output_from_text, output_from_value};
+use ensemble_language::ensemble::{Agent, InputSpec};
+use ensemble_language::profiles::ProfileError;
+use ensemble_language::template::{Scope, Template};
+use ensemble_models::{LoadScript, Model};
+use ensemble_scripts::apart;
+
+/// The maximum number of repeated questions after an answer that is not one of the choices.
+const ASKED_AT_MOST: usize = 10;
+
+/// Performs the executions of an input agent.
+pub struct InputRunner {
+    prompt: Template,
+    choices: Vec<String>,
+    default: Option<String>,
+    timeout: Option<Duration>,
+    responder: Option<Responder>,
+    output_schema: Option<Box<Value>>,
+    answers: Arc<AnswerQueue>,
+    operator: Arc<dyn Operator>,
+    listens_to: Arc<[Arc<str>]>,
+}
+
+/// The parts from which an input runner is built.
+pub struct InputOptions<'a> {
+    /// Answers given with the run.
+    pub answers: Arc<AnswerQueue>,
+    /// The operator that answers questions.
+    pub operator: Arc<dyn Operator>,
+    /// Reads a script that `responses` names.
+    pub load: &'a LoadScript,
+    /// Connects the model of the profile that `responses` names.
+    pub connect: &'a dyn Fn(&Arc<str>) -> Result<Model, ProfileError>,
+}
+
+/// The result of asking the operator.
+enum End {
+    Output(JsonMap),
+    Failed(Failure),
+    Waiting,
+}
+
+impl InputRunner {
+    /// Compiles the question and prepares the `responses`.
+    pub fn new(agent: &Agent, spec: &InputSpec, options: InputOptions<'_>) -> Result<Self, BuildError> {
+        let prompt = Template::compile(&spec.prompt).map_err(|error| BuildError::Template {
+            which: "input.prompt".to_owned(),
+            error,
+        })?;
+        let responder = spec.responses.as_ref();
+        Ok(Self {
+            prompt,
+            choices: spec.choices.clone(),
+            default: spec.default.clone(),
+            timeout: spec.timeout,
+            responder: responder
+                .map(|responses| Responder::new(responses, &options))
+                .transpose()?,
+            output_schema: agent.output_schema.clone().map(Box::new),
+            answers: options.answers,
+            operator: options.operator,
+            listens_to: listens_to(agent),
+        })
+    }
+
+    /// Returns whether the model that answers is simulated.
+    pub fn is_simulated(&self) -> bool {
+        self.responder.as_ref().is_some_and(Responder::is_simulated)
+    }
+
+    async fn attempt(&self, execution: Execution) -> AttemptOutcome {
+        let scope = scope(&execution, &self.listens_to);
+        let prompt = match apart::rendered(&self.prompt, &scope).await {
+            Ok(prompt) => prompt,
+            Err(error) => return AttemptOutcome::failure(FailureKind::Unavailable, format!("input.prompt: {error}")),
+        };
+        warn_of_missed(&scope, "input.prompt", &execution);
+        let question = Question {
+            output_schema: self.output_schema.clone(),
+            ..Question::new(prompt, self.choices.clone())
+        };
+        let request = PendingRequest::for_question(&execution, question);
+        let mut exchange = Vec::new();
+        let result = match self.ask(&request, &execution, &scope, &mut exchange).await {
+            End::Output(output) => Ok(output),
+            End::Failed(failure) => Err(failure),
+            End::Waiting => return AttemptOutcome::NeedsInput(vec![request]),
+        };
+        if result.is_err() {
+            exchange.clear();
+        }
+        let usage = execution.ledger.usage();
+        AttemptOutcome::Finished(AttemptResult {
+            parts: Vec::new(),
+            answer: None,
+            result,
+            usage: (usage.requests > 0).then_some(usage),
+            exchange,
+        })
+    }
+
+    async fn ask(
+        &self,
+        request: &PendingRequest,
+        execution: &Execution,
+        scope: &Scope,
+        exchange: &mut Vec<Iteration>,
+    ) -> End {
+        let question = &request.question;
+        let injected = self.answers.take(&request.address, execution.execution);
+        let is_exhausted = injected == Injected::Exhausted;
+        if let Injected::Answer(answer, by) = injected {
+            return self.take(answer, &by, request, execution);
+        }
+        if let Some(responder) = &self.responder {
+            match responder.respond(question, execution, scope, exchange).await {
+                Ok(Some(answer)) => return self.take(answer, &responder.source().into(), request, execution),
+                Ok(None) => {}
+                Err(failure) => return End::Failed(failure),
+            }
+        }
+        let answered = match is_exhausted {
+            true => Answer::Nobody,
+            false => self.ask_operator(request, execution).await,
+        };
+        let default = |default: &String| self.take(json!(default), &AnswerSource::Default.into(), request, execution);
+        match (answered, &self.default) {
+            (Answer::Text { text, .. }, Some(value)) if text.trim().is_empty() => default(value),
+            (Answer::Text { text, by }, _) => {
+                // Only the operator may answer with the number of a choice.
+                let text = find_choice(&text, &self.choices, true).unwrap_or(text);
+                self.take(json!(text), &by, request, execution)
+            }
+            (_, Some(value)) => default(value),
+            (Answer::TimedOut, None) => End::Failed(Failure::new(FailureKind::Timeout, self.too_late())),
+            (Answer::Nobody, None) => End::Waiting,
+        }
+    }
+
+    /// Asks the operator until the answer is valid; the time limit applies to all questions together.
+    async fn ask_operator(&self, request: &PendingRequest, execution: &Execution) -> Answer {
+        let _standing = execution.stopwatch.stand_outside();
+        let started = tokio::time::Instant::now();
+        let mut asked = QuestionRequest {
+            run: RunId::new(execution.run_id.clone()),
+            request: request.clone(),
+            default: self.default.as_deref().map(Arc::from),
+            timeout: self.timeout,
+            refused: None,
+        };
+        let mut answer = Answer::Nobody;
+        for _ in 0..ASKED_AT_MOST {
+            asked.timeout = self.timeout.map(|limit| limit.saturating_sub(started.elapsed()));
+            answer = self.operator.ask(asked.clone()).await;
+            let Answer::Text { text, .. } = &answer else { break };
+            let is_default = text.trim().is_empty() && self.default.is_some();
+            match check_answer(request, &RequestAnswer::Text(text.clone()), true) {
+                Err(refused) if !is_default => asked.refused = Some(refused.to_string()),
+                _ => break,
+            }
+        }
+        answer
+    }
+
+    /// The output for an answer, if the answer is valid. The answer is recorded.
+    fn take(&self, answer: Value, by: &Answerer, request: &PendingRequest, execution: &Execution) -> End {
+        let answer = match answer {
+            Value::Number(_) | Value::Bool(_) => Value::String(answer.to_string()),
+            other => other,
+        };
+        let chosen = match &answer {
+            Value::String(text) => find_choice(text, &self.choices, false).map(|text| output_from_text(&text)),
+            _ if !self.choices.is_empty() => None,
+            other => Some(output_from_value(other.clone())),
+        };
+        let text = answer.as_str().map_or_else(|| answer.to_string(), str::to_owned);
+        match chosen {
+            Some(output) => {
+                execution.ledger.set_answer(AnswerRecord {
+                    address: request.address.clone(),
+                    prompt: request.question.prompt.clone(),
+                    choices: request.question.choices.clone(),
+                    answer: text,
+                    by: by.clone(),
+                });
+                End::Output(output)
+            }
+            None => End::Failed(Failure::new(FailureKind::Schema, self.beside(&text))),
+        }
+    }
+
+    fn beside(&self, answer: &str) -> String {
+        format!(
+            "`{}` is none of the choices: {}",
+            answer.trim(),
+            self.choices.join(", ")
+        )
+    }
+
+    fn too_late(&self) -> String {
+        let limit = self.timeout.unwrap_or_default().as_secs_f64();
+        format!("there was no answer within {limit} s")
+    }
+}
+
+impl Runner for InputRunner {
+    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
+        Box::pin(self.attempt(execution))
+    }
+}
+
+#[cfg(test)]
+mod tests;

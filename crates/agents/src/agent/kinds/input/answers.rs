@@ -1,0 +1,221 @@
+//! Answers that are given before the question.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ensemble_core::request::{AnswerRecord, AnswerSource, Answerer, RequestAddress};
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Answers given with the run. Each is for an address, or for the bare name of an agent.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Answers {
+    /// `--answer`: each for the next question.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    next: Vec<(String, String)>,
+    /// `--always-answer`: for every question.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    always: IndexMap<String, String>,
+    /// `--answers`: a list is by execution, another value is for every execution.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    file: IndexMap<String, Value>,
+    /// Who gave entries of `file`, if not a file.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    given_by: IndexMap<String, Answerer>,
+}
+
+/// The answers of a run, of which some were used.
+#[derive(Debug, Default)]
+pub struct AnswerQueue(Mutex<QueueState>);
+
+#[derive(Debug, Default)]
+struct QueueState {
+    /// The answers without those to next questions that were used.
+    answers: Answers,
+    /// The addresses of `--always-answer` that were used.
+    used_always: HashSet<String>,
+}
+
+/// The given answer for one question.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Injected {
+    /// An answer, with its source.
+    Answer(Value, Answerer),
+    /// The list of the agent has no more answers. The operator is not asked, because the run was meant to need none.
+    Exhausted,
+    /// No answers were given for the agent.
+    Nothing,
+}
+
+impl Answers {
+    /// Adds an entry of a file: a list is by execution (`null` leaves one out), anything else is for every execution. It
+    /// replaces an earlier entry.
+    pub fn insert(&mut self, agent: impl Into<String>, answer: Value) {
+        let address = agent.into();
+        self.given_by.shift_remove(&address);
+        self.file.insert(address, answer);
+    }
+
+    /// Adds an answer to every question of the address, with who gave it. It replaces an entry of a file.
+    pub fn insert_from(&mut self, address: impl Into<String>, answer: Value, by: Answerer) {
+        let address = address.into();
+        self.given_by.insert(address.clone(), by);
+        self.file.insert(address, answer);
+    }
+
+    /// Adds an answer to the next question.
+    pub fn push_next(&mut self, address: impl Into<String>, text: impl Into<String>) {
+        self.next.push((address.into(), text.into()));
+    }
+
+    /// Adds the answer to every question. It replaces an earlier one.
+    pub fn insert_always(&mut self, address: impl Into<String>, text: impl Into<String>) {
+        self.always.insert(address.into(), text.into());
+    }
+
+    /// The answers to the next questions, with their addresses, in the order in which they were given.
+    pub fn next(&self) -> &[(String, String)] {
+        &self.next
+    }
+
+    /// Replaces the answers to the next questions.
+    pub fn set_next(&mut self, next: Vec<(String, String)>) {
+        self.next = next;
+    }
+
+    /// Returns the addresses and texts of `--answer` and `--always-answer`. The bare name of an agent must be unique.
+    pub fn option_answers(&self) -> impl Iterator<Item = (&str, &str)> {
+        let next = self
+            .next
+            .iter()
+            .map(|(address, text)| (address.as_str(), text.as_str()));
+        let always = self.always.iter();
+        next.chain(always.map(|(address, text)| (address.as_str(), text.as_str())))
+    }
+
+    /// Returns the addresses in the file.
+    pub fn file_addresses(&self) -> impl Iterator<Item = &str> {
+        self.file.keys().map(String::as_str)
+    }
+
+    /// Returns the answers in the file as texts, with their addresses.
+    pub fn file_answers(&self) -> impl Iterator<Item = (&str, String)> {
+        let texts = |answer: &Value| match answer {
+            Value::Array(list) => list.iter().filter(|one| !one.is_null()).map(answer_text).collect(),
+            Value::Null => Vec::new(),
+            every => vec![answer_text(every)],
+        };
+        let all = self.file.iter();
+        all.flat_map(move |(address, answer)| texts(answer).into_iter().map(|text| (address.as_str(), text)))
+    }
+
+    /// Finds the answer in the file to a question of that execution (from 1), as a text.
+    pub fn find_file_answer(&self, address: &RequestAddress, execution: u32) -> Option<String> {
+        self.find_in_file(address, execution).flatten().map(answer_text)
+    }
+
+    /// Finds the entry of the file for an address: `Some(None)` if the entry has no answer for that execution.
+    fn find_in_file(&self, address: &RequestAddress, execution: u32) -> Option<Option<&Value>> {
+        let (_, entry) = self.file.iter().find(|(given, _)| is_for(given, address))?;
+        let answer = match entry {
+            Value::Array(list) => usize::try_from(execution)
+                .ok()
+                .and_then(|number| list.get(number.checked_sub(1)?)),
+            every => Some(every),
+        };
+        Some(answer.filter(|answer| !answer.is_null()))
+    }
+
+    /// Returns who gave the entry of the file for an address.
+    fn answerer_of(&self, address: &RequestAddress) -> Answerer {
+        let mut given_by = self.given_by.iter();
+        let found = given_by.find(|(given, _)| is_for(given, address));
+        found.map_or_else(|| AnswerSource::File.into(), |(_, by)| by.clone())
+    }
+
+    /// Returns all addresses.
+    pub fn addresses(&self) -> impl Iterator<Item = &str> {
+        let options = self.option_answers().map(|(address, _)| address);
+        options.chain(self.file_addresses())
+    }
+
+    /// Removes the answer that was used for a recorded question.
+    pub fn remove_used(&mut self, record: &AnswerRecord) {
+        if record.by.source == AnswerSource::Option {
+            self.take_next(&record.address);
+        }
+    }
+
+    fn take_next(&mut self, address: &RequestAddress) -> Option<String> {
+        let at = self.next.iter().position(|(given, _)| is_for(given, address))?;
+        Some(self.next.remove(at).1)
+    }
+}
+
+/// Returns the text of an answer: a string as it is, another value as JSON.
+fn answer_text(answer: &Value) -> String {
+    answer.as_str().map_or_else(|| answer.to_string(), str::to_owned)
+}
+
+/// Returns whether an answer that was given for this text is for the address.
+fn is_for(given: &str, address: &RequestAddress) -> bool {
+    address.is_named(given) || address.to_string() == given
+}
+
+impl AnswerQueue {
+    /// Creates the queue of a run.
+    pub fn new(answers: Answers) -> Self {
+        Self(Mutex::new(QueueState {
+            answers,
+            used_always: HashSet::new(),
+        }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the answers to next questions that no question has taken: the address, and the text.
+    pub fn list_unused_next(&self) -> Vec<(String, String)> {
+        self.lock().answers.next.clone()
+    }
+
+    /// Returns the answers to every question that no question has taken: the address, and the text.
+    pub fn list_unused_always(&self) -> Vec<(String, String)> {
+        let state = self.lock();
+        let always = state.answers.always.iter();
+        let always = always.filter(|(address, _)| !state.used_always.contains(*address));
+        always.map(|(address, text)| (address.clone(), text.clone())).collect()
+    }
+
+    /// Runs a function on the answers that are left.
+    pub fn with_answers<T>(&self, read: impl FnOnce(&Answers) -> T) -> T {
+        read(&self.lock().answers)
+    }
+
+    /// Takes the answer for a question of that execution (from 1), with who gave it. Returns `None` if none was given.
+    pub fn take_answer(&self, address: &RequestAddress, execution: u32) -> Option<(Value, Answerer)> {
+        match self.take(address, execution) {
+            Injected::Answer(answer, by) => Some((answer, by)),
+            Injected::Exhausted | Injected::Nothing => None,
+        }
+    }
+
+    /// Takes the answer for a question of that execution (from 1).
+    pub(crate) fn take(&self, address: &RequestAddress, execution: u32) -> Injected {
+        let QueueState { answers, used_always } = &mut *self.lock();
+        if let Some(text) = answers.take_next(address) {
+            return Injected::Answer(Value::String(text), AnswerSource::Option.into());
+        }
+        if let Some((given, text)) = answers.always.iter().find(|(given, _)| is_for(given, address)) {
+            used_always.insert(given.clone());
+            return Injected::Answer(Value::String(text.clone()), AnswerSource::Option.into());
+        }
+        match answers.find_in_file(address, execution) {
+            None => Injected::Nothing,
+            Some(Some(answer)) => Injected::Answer(answer.clone(), answers.answerer_of(address)),
+            Some(None) => Injected::Exhausted,
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Checks of answers before they are used: kind, choices and `output_schema`.
+
+use serde_json::Value;
+
+use crate::agent::output::schema::Schema;
+use ensemble_core::request::{AnswerRefusal, PendingRequest, RequestAnswer};
+use ensemble_language::data::output_from_text;
+
+/// Checks the answer to a request. `by_number`: whether the number of a choice is an answer.
+///
+/// # Errors
+/// The answer is of the other kind, is none of the choices, or does not match the `output_schema` of the agent.
+pub fn check_answer(request: &PendingRequest, answer: &RequestAnswer, by_number: bool) -> Result<(), AnswerRefusal> {
+    request.check_answer(answer, by_number)?;
+    let (RequestAnswer::Text(text), Some(schema)) = (answer, &request.question.output_schema) else {
+        return Ok(());
+    };
+    // The loader has refused schemas that do not compile.
+    let Ok(schema) = Schema::compile(schema) else {
+        return Ok(());
+    };
+    let output = output_from_text(text);
+    let errors = schema.errors_of(&Value::Object(output));
+    match errors.is_empty() {
+        true => Ok(()),
+        false => Err(AnswerRefusal::Schema {
+            address: request.address.clone(),
+            errors: errors.join("; "),
+        }),
+    }
+}

@@ -1,0 +1,56 @@
+//! Questions that stubs answer.
+
+use std::sync::Arc;
+
+use ensemble_core::request::{AnswerRecord, AnswerSource, PendingRequest};
+use ensemble_language::data::{JsonMap, Question};
+use ensemble_language::ensemble::{Agent, AgentKind};
+use ensemble_language::template::Template;
+use ensemble_scripts::apart;
+use serde_json::Value;
+
+use crate::agent::Execution;
+use crate::agent::kinds::scope::{listens_to, scope};
+
+/// The question of an input agent that a stub answers.
+pub struct StubbedQuestion {
+    /// The prompt; `None` if it is no template.
+    prompt: Option<Template>,
+    choices: Vec<String>,
+    listens_to: Arc<[Arc<str>]>,
+}
+
+impl StubbedQuestion {
+    /// Returns the question of the agent; `None` if the agent is not an input agent.
+    pub fn for_agent(agent: &Agent) -> Option<Self> {
+        let AgentKind::Input(spec) = &agent.kind else {
+            return None;
+        };
+        Some(Self {
+            prompt: Template::compile(&spec.prompt).ok(),
+            choices: spec.choices.clone(),
+            listens_to: listens_to(agent),
+        })
+    }
+
+    /// Keeps the output of the stub as the answer in the ledger of the execution. A prompt that cannot be rendered is empty.
+    pub async fn record_answer(&self, execution: &Execution, output: &JsonMap) {
+        let prompt = match &self.prompt {
+            Some(prompt) => apart::rendered(prompt, &scope(execution, &self.listens_to)).await.ok(),
+            None => None,
+        };
+        let question = Question::new(prompt.unwrap_or_default(), self.choices.clone());
+        let request = PendingRequest::for_question(execution, question);
+        let answer = match output.get("response").and_then(Value::as_str) {
+            Some(text) if output.len() == 1 => text.to_owned(),
+            _ => Value::Object(output.clone()).to_string(),
+        };
+        execution.ledger.set_answer(AnswerRecord {
+            address: request.address,
+            prompt: request.question.prompt,
+            choices: request.question.choices,
+            answer,
+            by: AnswerSource::Stub.into(),
+        });
+    }
+}

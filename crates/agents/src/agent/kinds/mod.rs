@@ -1,0 +1,11 @@
+//! One runner for each kind of agent: scripts, models, questions to people, nested ensembles.
+
+pub(crate) mod given_values;
+pub mod input;
+pub mod llm;
+pub mod nested_ensemble;
+pub mod nested_inputs;
+pub mod rhai_script;
+pub(crate) mod scope;
+pub mod script;
+pub mod tool_call;

@@ -1,0 +1,299 @@
+//! Rhai scripts as agents: they run inside the process and need nothing installed.
+//!
+//! An agent may write the script that a later agent runs, so the file is searched for each execution. Its text is read
+//! only if the file has changed, and compiled only if no agent has a script of the same text.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this room reads scripts, and asks whether they have changed"
+)]
+
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::agent::kinds::scope::variables;
+use crate::agent::{AttemptOutcome, AttemptResult, Execution};
+use ensemble_language::data::{Failure, FailureKind, JsonMap};
+use ensemble_process::output;
+use ensemble_scripts::regular_files::{LARGEST_SCRIPT, read_text};
+use ensemble_scripts::{Script, ScriptError, ScriptFailure};
+
+/// A change within this time of the one before may leave the file's times as they were.
+const TICK: Duration = Duration::from_millis(20);
+/// Likewise on file systems that keep no parts of a second.
+const LONG_TICK: Duration = Duration::from_secs(2);
+
+/// The script that was read last, kept as long as its file stays the same.
+#[derive(Debug, Default)]
+pub struct Compiled(Mutex<Option<Known>>);
+
+/// A script that was read.
+#[derive(Debug)]
+struct Known {
+    path: PathBuf,
+    /// The file as it was before it was read; `None`: it had changed just then, so it may change again unseen.
+    version: Option<Version>,
+    script: Arc<Script>,
+}
+
+/// The identity of a file and of its version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Version {
+    file: (u64, u64),
+    size: u64,
+    written: (i64, i64),
+    changed: (i64, i64),
+}
+
+/// A script's file.
+#[derive(Debug)]
+pub(crate) struct Found<'a> {
+    path: &'a Path,
+    /// The name of the script in messages.
+    name: &'a str,
+    version: Version,
+}
+
+/// The first of these places where there is a file; each place has a name for messages.
+pub(crate) fn find(places: &[(PathBuf, String)]) -> Option<Found<'_>> {
+    places.iter().find_map(|(path, name)| {
+        let file = fs::metadata(path).ok().filter(Metadata::is_file)?;
+        let version = Version::of(&file);
+        Some(Found { path, name, version })
+    })
+}
+
+/// Runs the script at `path`, called `name` in messages.
+pub async fn run(compiled: &Compiled, path: &Path, name: &str, execution: Execution) -> AttemptOutcome {
+    match fs::metadata(path) {
+        Ok(file) => {
+            let version = Version::of(&file);
+            run_found(compiled, Found { path, name, version }, execution).await
+        }
+        Err(error) => observed(Err(unreadable(name, &error))),
+    }
+}
+
+/// Runs a script that was found just now.
+pub(crate) async fn run_found(compiled: &Compiled, found: Found<'_>, execution: Execution) -> AttemptOutcome {
+    let name = found.name;
+    observed(match compiled.script(found) {
+        Ok(script) => match script.run(variables(&execution)).await {
+            Ok(value) => output::from_value(value),
+            Err(failure) => Err(failed(name, failure)),
+        },
+        Err(failure) => Err(failure),
+    })
+}
+
+fn observed(result: Result<JsonMap, Failure>) -> AttemptOutcome {
+    AttemptOutcome::Finished(AttemptResult {
+        parts: Vec::new(),
+        answer: None,
+        result,
+        usage: None,
+        exchange: Vec::new(),
+    })
+}
+
+impl Compiled {
+    /// The script of a file that was found just now.
+    fn script(&self, found: Found<'_>) -> Result<Arc<Script>, Failure> {
+        let Found { path, name, version } = found;
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = &*last
+            && known.version.as_ref() == Some(&version)
+            && known.path == path
+        {
+            return Ok(Arc::clone(&known.script));
+        }
+        let now = SystemTime::now();
+        let text = read_text(path, LARGEST_SCRIPT).map_err(|error| unreadable(name, &error))?;
+        let script = Script::compile(&text);
+        let script = script.map_err(|error| Failure::new(FailureKind::Unavailable, placed(name, &error)))?;
+        *last = Some(Known {
+            path: path.to_owned(),
+            version: version.is_settled(now).then_some(version),
+            script: Arc::clone(&script),
+        });
+        Ok(script)
+    }
+}
+
+fn unreadable(name: &str, error: &io::Error) -> Failure {
+    Failure::new(FailureKind::Unavailable, format!("cannot read `{name}`: {error}"))
+}
+
+impl Version {
+    fn of(file: &Metadata) -> Self {
+        Self {
+            file: (file.dev(), file.ino()),
+            size: file.size(),
+            written: (file.mtime(), file.mtime_nsec()),
+            changed: (file.ctime(), file.ctime_nsec()),
+        }
+    }
+
+    /// Would every change from `now` on leave other times than these?
+    fn is_settled(&self, now: SystemTime) -> bool {
+        [self.written, self.changed].into_iter().all(|(seconds, nanos)| {
+            let tick = if nanos == 0 { LONG_TICK } else { TICK };
+            let since = Duration::new(seconds.try_into().unwrap_or(0), nanos.try_into().unwrap_or(0));
+            now > UNIX_EPOCH + since + tick
+        })
+    }
+}
+
+fn failed(name: &str, failure: ScriptFailure) -> Failure {
+    match failure {
+        ScriptFailure::Reported(error) => Failure::new(FailureKind::Reported, placed(name, &error)),
+        ScriptFailure::Limit(error) => Failure::new(FailureKind::Exit, placed(name, &error)),
+        ScriptFailure::Stopped => Failure::new(FailureKind::Exit, format!("{name}: it was stopped")),
+    }
+}
+
+fn placed(name: &str, error: &ScriptError) -> String {
+    match error {
+        ScriptError { message, line: 0, .. } => format!("{name}: {message}"),
+        ScriptError { message, line, column } => format!("{name}:{line}:{column}: {message}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use tempfile::TempDir;
+
+    use super::*;
+    use ensemble_language::data::{Context, Request};
+    use ensemble_process::test_support::{an_execution, stdin_of};
+
+    fn error(line: usize) -> ScriptError {
+        ScriptError {
+            message: "boom".to_owned(),
+            line,
+            column: 7,
+        }
+    }
+
+    #[tokio::test]
+    async fn its_variables_are_what_others_find_on_stdin() {
+        let mut execution = an_execution();
+        let plain = execution.clone();
+        execution.context = Arc::new(Context::from_iter([(Arc::from("k"), Arc::new(json!([1])))]));
+        execution.dependencies = vec![(Arc::from("w"), Arc::new(json!({"n": 1})))];
+        execution.parameters = Arc::new(JsonMap::from_iter([("p".to_owned(), json!(true))]));
+        execution.request = Some(Arc::new(Request {
+            from: Arc::from("boss"),
+            parameters: json!({"q": 1}),
+            priority: 2,
+        }));
+        for execution in [plain, execution] {
+            let expected = stdin_of(&execution).await;
+            let names = expected.as_object().expect("an object").keys();
+            let entries: Vec<String> = names.map(|name| format!("{name}: {name}")).collect();
+            let script = Script::compile(&format!("#{{{}}}", entries.join(", "))).expect("a script");
+            assert_eq!(script.run(variables(&execution)).await, Ok(expected));
+            assert_eq!(variables(&execution).len(), entries.len());
+            let names: Vec<_> = variables(&execution).into_iter().map(|(name, _)| name).collect();
+            assert_eq!(names, ensemble_language::check::SCRIPT_VARIABLES);
+        }
+    }
+
+    #[test]
+    fn a_failure_has_its_kind_and_its_place() {
+        let reported = failed("scripts/a.rhai", ScriptFailure::Reported(error(3)));
+        assert_eq!(
+            reported,
+            Failure::new(FailureKind::Reported, "scripts/a.rhai:3:7: boom")
+        );
+        let limit = failed("a.rhai", ScriptFailure::Limit(error(0)));
+        assert_eq!(limit, Failure::new(FailureKind::Exit, "a.rhai: boom"));
+    }
+
+    #[tokio::test]
+    async fn a_file_that_cannot_be_read_is_unavailable() {
+        let folder = TempDir::new().expect("a folder");
+        let observed = run(
+            &Compiled::default(),
+            &folder.path().join("a.rhai"),
+            "a.rhai",
+            an_execution(),
+        )
+        .await;
+        let AttemptOutcome::Finished(AttemptResult {
+            result: Err(failure), ..
+        }) = observed
+        else {
+            panic!("{observed:?}");
+        };
+        assert_eq!(failure.kind, FailureKind::Unavailable);
+        assert!(failure.error.starts_with("cannot read `a.rhai`: "), "{failure:?}");
+    }
+
+    /// A file as it was at that time.
+    fn version(size: u64, at: SystemTime) -> Version {
+        let since = at.duration_since(UNIX_EPOCH).expect("after 1970");
+        let time = (since.as_secs().try_into().expect("small"), since.subsec_nanos().into());
+        Version {
+            file: (1, 2),
+            size,
+            written: time,
+            changed: time,
+        }
+    }
+
+    #[test]
+    fn a_file_is_read_again_only_if_it_may_have_changed() {
+        let folder = TempDir::new().expect("a folder");
+        let path = folder.path().join("a.rhai");
+        let before = SystemTime::now() - Duration::from_secs(5);
+        for (written, is_read_again) in [(before, false), (SystemTime::now(), true)] {
+            let compiled = Compiled::default();
+            let found = |size| Found {
+                path: &path,
+                name: "a.rhai",
+                version: version(size, written),
+            };
+            fs::write(&path, "1").expect("written");
+            let first = compiled.script(found(1)).expect("a script");
+            fs::write(&path, "2").expect("written");
+            let second = compiled.script(found(1)).expect("a script");
+            assert_eq!(!Arc::ptr_eq(&first, &second), is_read_again);
+            let third = compiled.script(found(2)).expect("a script");
+            assert!(!Arc::ptr_eq(&first, &third), "another size");
+        }
+    }
+
+    #[test]
+    fn times_without_parts_of_a_second_are_trusted_later() {
+        let at = UNIX_EPOCH + Duration::from_secs(1_000);
+        let settled = |at: SystemTime, after: u64| version(1, at).is_settled(at + Duration::from_millis(after));
+        assert!(!settled(at, 1_900) && settled(at, 2_100));
+        let at = at + Duration::from_nanos(1);
+        assert!(!settled(at, 19) && settled(at, 21));
+        assert!(
+            !version(1, at + Duration::from_secs(9)).is_settled(at),
+            "the clocks differ"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_script_that_is_rewritten_at_once_is_run_as_it_is() {
+        let folder = TempDir::new().expect("a folder");
+        let path = folder.path().join("a.rhai");
+        let compiled = Compiled::default();
+        for n in 0..50 {
+            fs::write(&path, format!("#{{n: {:02}}}", n + 10)).expect("written");
+            let observed = run(&compiled, &path, "a.rhai", an_execution()).await;
+            let AttemptOutcome::Finished(AttemptResult { result, .. }) = observed else {
+                panic!("{observed:?}");
+            };
+            assert_eq!(result.map(Value::Object), Ok(json!({"n": n + 10})));
+        }
+    }
+}

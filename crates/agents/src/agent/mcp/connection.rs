@@ -1,0 +1,293 @@
+//! One connection to a server, from the handshake to its end.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use rmcp::ClientHandler;
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam, ClientCapabilities,
+    ClientConfig, ClientRequest, CustomResult, ElicitRequestParams, ElicitResult, ElicitationAction,
+    ElicitationCapability, ErrorData, FormElicitationCapability, Implementation, PaginatedRequestParams, RequestId,
+    RequestParamsMeta, ServerResult,
+};
+use rmcp::service::{
+    NotificationContext, Peer, PeerRequestOptions, RequestContext, RoleClient, RunningService, ServiceError,
+};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::content;
+use super::elicitation::{Asking, Calls};
+use super::{Address, ServerTool, fault, http, stdio};
+use crate::agent::tools::result::Ended;
+use crate::agent::{AttemptLedger, Execution};
+use ensemble_core::stopwatch::Stopwatch;
+use ensemble_core::thread::ToolEnd;
+use ensemble_core::trace;
+use ensemble_language::data::JsonMap;
+use ensemble_process::Watchdog;
+use ensemble_process::service::{Service, Stderr};
+
+/// The maximum numbers of pages of the tool list and of tools that are read.
+const MOST_PAGES: usize = 100;
+const MOST_TOOLS: usize = 1000;
+
+/// The time limit for closing the session, before the child process is killed.
+const END_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A connection, and the child process behind it if there is one.
+pub(crate) struct Connection {
+    address: Address,
+    running: RunningService<RoleClient, Client>,
+    /// The calls that are under way.
+    calls: Calls,
+    /// The child process. It is dropped after the connection, whose drop closes the stdin of the child.
+    child: Option<Service>,
+    listed: Mutex<Option<Arc<[Arc<ServerTool>]>>>,
+    /// Has the server announced that its tool list has changed?
+    is_stale: Arc<AtomicBool>,
+}
+
+/// The MCP client: it offers to ask the operator.
+pub(crate) struct Client {
+    is_stale: Arc<AtomicBool>,
+    calls: Calls,
+}
+
+impl ClientHandler for Client {
+    fn get_info(&self) -> ClientConfig {
+        let us = Implementation::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
+        let mut capabilities = ClientCapabilities::default();
+        capabilities.elicitation = Some(ElicitationCapability::new().with_form(FormElicitationCapability::new()));
+        ClientConfig::new(capabilities, us)
+    }
+
+    async fn create_elicitation(
+        &self,
+        request: ElicitRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        tokio::select! {
+            biased;
+            () = context.ct.cancelled() => Ok(ElicitResult::new(ElicitationAction::Cancel)),
+            result = self.calls.pass_on(request) => Ok(result),
+        }
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.is_stale.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Connection {
+    /// Starts or connects the server and performs the handshake, until the deadline.
+    pub(crate) async fn open(
+        address: &Address,
+        deadline: Instant,
+        watchdog: Option<Arc<Watchdog>>,
+        execution: &Execution,
+    ) -> Result<Self, String> {
+        let is_stale = Arc::new(AtomicBool::new(false));
+        let client = Client {
+            is_stale: Arc::clone(&is_stale),
+            calls: Calls::default(),
+        };
+        let calls = client.calls.clone();
+        let (running, child) = match address {
+            Address::Child { .. } => {
+                let (child, transport) = stdio::start(address, watchdog, execution).await?;
+                let shaken = tokio::time::timeout_at(deadline, rmcp::serve_client(client, transport)).await;
+                let stderr = child.stderr().clone();
+                let said = |error: String| {
+                    let error = with_stderr(error, &stderr);
+                    execution.ledger.add_stderr(&stderr.take());
+                    error
+                };
+                let running = match shaken {
+                    Ok(Ok(running)) => running,
+                    Ok(Err(error)) => {
+                        child.wait_for_stderr().await;
+                        child.end().await;
+                        let error = fault::of_handshake(&error, address);
+                        return Err(said(format!("the MCP handshake with the server failed: {error}")));
+                    }
+                    Err(_) => return Err(said(NO_HANDSHAKE.to_owned())),
+                };
+                (running, Some(child))
+            }
+            Address::Http { url, headers } => {
+                let transport = http::transport(url, headers)?;
+                let shaken = tokio::time::timeout_at(deadline, rmcp::serve_client(client, transport)).await;
+                let running = shaken.map_err(|_| NO_HANDSHAKE.to_owned())?.map_err(|error| {
+                    let error = fault::of_handshake(&error, address);
+                    format!("cannot connect to {}: {error}", http::shown(url))
+                })?;
+                (running, None)
+            }
+        };
+        Ok(Self {
+            address: address.clone(),
+            running,
+            calls,
+            child,
+            listed: Mutex::default(),
+            is_stale,
+        })
+    }
+
+    /// Returns whether the connection is closed.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.running.is_closed() || self.running.is_transport_closed()
+    }
+
+    /// The tool list of the server, with all pages.
+    pub(crate) async fn tools(&self, deadline: Instant) -> Result<Arc<[Arc<ServerTool>]>, String> {
+        if !self.is_stale.swap(false, Ordering::Relaxed)
+            && let Some(listed) = self.listed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        {
+            return Ok(listed);
+        }
+        let listed = tokio::time::timeout_at(deadline, self.list()).await;
+        let listed: Arc<[Arc<ServerTool>]> = match listed {
+            Ok(Ok(listed)) => listed.into(),
+            Ok(Err(error)) => {
+                let error = fault::of_request(&error, &self.address).unwrap_or_else(|| "it has ended".to_owned());
+                return Err(self.lost(format!("the server does not list its tools: {error}")).await);
+            }
+            Err(_) => return Err("the server did not list its tools in time".to_owned()),
+        };
+        *self.listed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&listed));
+        Ok(listed)
+    }
+
+    async fn list(&self) -> Result<Vec<Arc<ServerTool>>, ServiceError> {
+        let mut tools = Vec::new();
+        let mut page: Option<PaginatedRequestParams> = None;
+        for _ in 0..MOST_PAGES {
+            let answer = self.running.list_tools(page).await?;
+            tools.extend(answer.tools.into_iter().map(|tool| {
+                Arc::new(ServerTool {
+                    only_reads: tool
+                        .annotations
+                        .and_then(|hints| hints.read_only_hint)
+                        .unwrap_or_default(),
+                    name: tool.name.as_ref().into(),
+                    description: tool.description.map(|text| text.into_owned()).unwrap_or_default(),
+                    parameters: Value::Object(Arc::unwrap_or_clone(tool.input_schema)),
+                    output_schema: tool.output_schema.map(Arc::unwrap_or_clone).map(Value::Object),
+                })
+            }));
+            let Some(cursor) = answer.next_cursor.filter(|_| tools.len() < MOST_TOOLS) else {
+                break;
+            };
+            page = Some(PaginatedRequestParams::default().with_cursor(Some(cursor)));
+        }
+        tools.truncate(MOST_TOOLS);
+        Ok(tools)
+    }
+
+    /// Calls a tool. Dropping the future sends a cancellation to the server.
+    pub(crate) async fn call(
+        &self,
+        tool: &ServerTool,
+        arguments: JsonMap,
+        stopwatch: &Stopwatch,
+        asking: &Asking<'_>,
+    ) -> Ended {
+        let ledger = &asking.execution.ledger;
+        let questions = self.calls.begin(stopwatch.clone());
+        match questions.during(self.answer(tool, arguments), asking).await {
+            Ok(ServerResult::CallToolResult(result)) => content::end_of(result, tool, ledger),
+            Ok(ServerResult::CustomResult(CustomResult(result))) => content::end_of_unknown(&result, tool, ledger)
+                .unwrap_or_else(|| ToolEnd::Error("its answer is not what the protocol says".to_owned()).into()),
+            Ok(ServerResult::InputRequiredResult(_) | ServerResult::CreateTaskResult(_)) => {
+                ToolEnd::Error("the server wants to go on in a way that is not supported here".to_owned()).into()
+            }
+            Ok(_) => ToolEnd::Error("its answer is not what the protocol says".to_owned()).into(),
+            Err(error) => ToolEnd::Error(match fault::of_request(&error, &self.address) {
+                Some(error) => error,
+                None => self.lost("the server ended before it answered".to_owned()).await,
+            })
+            .into(),
+        }
+    }
+
+    /// The answer to a call, as the server gave it.
+    async fn answer(&self, tool: &ServerTool, arguments: JsonMap) -> Result<ServerResult, ServiceError> {
+        let mut params = CallToolRequestParams::new(tool.name.to_string()).with_arguments(arguments);
+        if let Some(span) = trace::current() {
+            params.set_traceparent(&span.to_string());
+            if !span.state.is_empty() {
+                params.set_tracestate(&span.state);
+            }
+        }
+        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+        let peer = self.running.peer();
+        let sent = peer
+            .send_cancellable_request(request, PeerRequestOptions::no_options())
+            .await?;
+        let mut open = Open {
+            peer,
+            id: Some(sent.id.clone()),
+        };
+        let answer = sent.await_response().await;
+        open.id = None;
+        answer
+    }
+
+    /// Adds the new stderr output of the server to the notes.
+    pub(crate) fn pass_on(&self, ledger: &AttemptLedger) {
+        if let Some(child) = &self.child {
+            ledger.add_stderr(&child.stderr().take());
+        }
+    }
+
+    /// Closes the connection: it closes stdin or ends the session, and then kills a child process that is still
+    /// running.
+    pub(crate) async fn close(self) {
+        let Self { mut running, child, .. } = self;
+        let _gone_anyway = running.close_with_timeout(END_TIMEOUT).await;
+        drop(running);
+        if let Some(child) = child {
+            child.end().await;
+        }
+    }
+
+    /// The error, with the last lines of the stderr of the server.
+    async fn lost(&self, error: String) -> String {
+        match &self.child {
+            Some(child) => {
+                child.wait_for_stderr().await;
+                with_stderr(error, child.stderr())
+            }
+            None => error,
+        }
+    }
+}
+
+/// A request that is not answered; the server is told when nobody waits for the answer any more.
+struct Open<'a> {
+    peer: &'a Peer<RoleClient>,
+    id: Option<RequestId>,
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = self.id.take() {
+            let cancelled = CancelledNotification::new(CancelledNotificationParam::new(Some(id), None));
+            // Sent at once or, if the queue is full, not at all.
+            let _sent = self.peer.send_notification(cancelled.into()).now_or_never();
+        }
+    }
+}
+
+const NO_HANDSHAKE: &str = "the server did not answer the handshake in time (`timeout_seconds`)";
+
+fn with_stderr(error: String, stderr: &Stderr) -> String {
+    match stderr.last_lines() {
+        quoted if quoted.is_empty() => error,
+        quoted => format!("{error}; stderr ends with:\n{quoted}"),
+    }
+}

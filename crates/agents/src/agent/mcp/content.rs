@@ -1,0 +1,251 @@
+//! The result of a tool call for a model: text content is unchanged, images and PDFs are files beside the text, and other
+//! content is described in words.
+
+use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
+use serde_json::Value;
+
+use super::ServerTool;
+use super::files::{Files, by_words, bytes};
+use crate::agent::AttemptLedger;
+use crate::agent::output::schema::Schema;
+use crate::agent::tools::result::{Ended, matched};
+use ensemble_core::thread::ToolEnd;
+
+/// The parts of a server's answer that count.
+struct Answer {
+    is_error: bool,
+    structured: Option<Value>,
+    text: String,
+    files: Files,
+}
+
+/// Converts the answer of a server to the end of a call of this tool.
+pub(crate) fn end_of(result: CallToolResult, tool: &ServerTool, ledger: &AttemptLedger) -> Ended {
+    let mut files = Files::default();
+    let texts: Vec<String> = result.content.iter().map(|block| text(block, &mut files)).collect();
+    let answer = Answer {
+        is_error: result.is_error == Some(true),
+        structured: result.structured_content,
+        text: texts.join("\n"),
+        files,
+    };
+    answer.ended(tool, ledger)
+}
+
+/// Converts an answer that the SDK cannot read, for example because it has content of a kind that is newer than the SDK;
+/// `None`: it is no answer to a call.
+pub(crate) fn end_of_unknown(result: &Value, tool: &ServerTool, ledger: &AttemptLedger) -> Option<Ended> {
+    let content = result.get("content")?.as_array()?;
+    let mut files = Files::default();
+    let texts: Vec<String> = content.iter().map(|block| text_of_any(block, &mut files)).collect();
+    let answer = Answer {
+        is_error: result.get("isError") == Some(&Value::Bool(true)),
+        structured: result.get("structuredContent").cloned(),
+        text: texts.join("\n"),
+        files,
+    };
+    Some(answer.ended(tool, ledger))
+}
+
+impl Answer {
+    fn ended(mut self, tool: &ServerTool, ledger: &AttemptLedger) -> Ended {
+        Ended {
+            attachments: std::mem::take(&mut self.files.0),
+            end: self.end(tool, ledger),
+        }
+    }
+
+    /// Structured content is the result, if it matches the tool's schema; otherwise the text is.
+    fn end(self, tool: &ServerTool, ledger: &AttemptLedger) -> ToolEnd {
+        match (self.is_error, self.structured) {
+            (true, Some(value)) if self.text.is_empty() => ToolEnd::Error(value.to_string()),
+            (true, _) if self.text.is_empty() => ToolEnd::Error("the tool failed and does not say why".to_owned()),
+            (true, _) => ToolEnd::Error(self.text),
+            (false, Some(value)) => {
+                let schema = tool.output_schema.as_ref().map(Schema::compile).transpose();
+                let schema = schema.unwrap_or_else(|error| {
+                    ledger.warn(format!("the `outputSchema` of `{}` cannot be used: {error}", tool.name));
+                    None
+                });
+                matched(ToolEnd::Result(value), "`outputSchema`", schema.as_ref())
+            }
+            (false, None) => ToolEnd::Result(Value::String(self.text)),
+        }
+    }
+}
+
+fn text(block: &ContentBlock, files: &mut Files) -> String {
+    match block {
+        ContentBlock::Text(text) => text.text.clone(),
+        ContentBlock::Image(image) => files.take("an image", Some(&image.mime_type), &image.data),
+        ContentBlock::Audio(audio) => by_words("a sound", Some(&audio.mime_type), Some(bytes(&audio.data))),
+        ContentBlock::Resource(resource) => match &resource.resource {
+            ResourceContents::TextResourceContents { uri, text, .. } => format!("[{uri}]\n{text}"),
+            ResourceContents::BlobResourceContents {
+                uri, mime_type, blob, ..
+            } => files.take(&format!("a resource at {uri}"), mime_type.as_deref(), blob),
+            _ => by_words("a resource of an unknown kind", None, None),
+        },
+        ContentBlock::ResourceLink(link) => {
+            let kind = link.mime_type.as_deref().map(|kind| format!(", {kind}"));
+            let size = link.size.map(|bytes| format!(", {bytes} bytes"));
+            let about = link.description.as_deref().map(|text| format!(": {text}"));
+            let more = [kind, size, about].into_iter().flatten().collect::<String>();
+            format!("[{} at {}{more}]", link.name, link.uri)
+        }
+        other => serde_json::to_value(other).map_or_else(
+            |_| by_words("content of an unknown kind", None, None),
+            |value| described(&value),
+        ),
+    }
+}
+
+/// The text of a block that may be of any kind.
+fn text_of_any(block: &Value, files: &mut Files) -> String {
+    match serde_json::from_value::<ContentBlock>(block.clone()) {
+        Ok(known) => text(&known, files),
+        Err(_) => described(block),
+    }
+}
+
+/// A block of an unknown kind: its kind, type, size and address, as far as it has them.
+fn described(block: &Value) -> String {
+    let word = |key: &str| block.get(key).and_then(Value::as_str);
+    let kind = word("type").unwrap_or("nothing that has a `type`");
+    let place = word("uri").or_else(|| word("url")).map(|uri| format!(" at {uri}"));
+    let what = format!("content of the kind `{kind}`{}", place.unwrap_or_default());
+    let encoded = word("data").or_else(|| word("blob")).map(bytes);
+    let size = block.get("size").and_then(Value::as_u64);
+    by_words(&what, word("mimeType"), encoded.or(size.map(|size| size as usize)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn tool(output_schema: Option<Value>) -> ServerTool {
+        ServerTool {
+            name: "t".into(),
+            description: String::new(),
+            parameters: json!({}),
+            output_schema,
+            only_reads: false,
+        }
+    }
+
+    fn read(ended: Ended) -> Result<Value, String> {
+        match ended.end {
+            ToolEnd::Result(value) => Ok(value),
+            ToolEnd::Error(error) => Err(error),
+        }
+    }
+
+    fn ends(result: Value) -> Result<Value, String> {
+        let result = serde_json::from_value(result).expect("a result");
+        read(end_of(result, &tool(None), &AttemptLedger::default()))
+    }
+
+    #[test]
+    fn answers_become_ends() {
+        let text = |text: &str| json!({"type": "text", "text": text});
+        let image = json!({"type": "image", "data": "AAECAw==", "mimeType": "image/png"});
+        let sound = json!({"type": "audio", "data": "AAEC", "mimeType": "audio/wav"});
+        let resource = json!({"type": "resource", "resource": {"uri": "file:///a", "text": "A"}});
+        let blob = json!({"type": "resource", "resource": {"uri": "file:///b", "mimeType": "x/y", "blob": "AAEC"}});
+        let link = json!({"type": "resource_link", "uri": "file:///c", "name": "c", "description": "about c"});
+        let large = json!({"type": "resource_link", "uri": "file:///d", "name": "d", "mimeType": "x/y", "size": 7});
+        let table = [
+            (json!({"content": [text("a"), text("b")]}), Ok(json!("a\nb"))),
+            (json!({"content": []}), Ok(json!(""))),
+            // A text is the text that it is, also if it is JSON.
+            (json!({"content": [text("{\"n\": 1}")]}), Ok(json!("{\"n\": 1}"))),
+            (
+                json!({"content": [text("{\"n\": 1}")], "structuredContent": {"n": 1}}),
+                Ok(json!({"n": 1})),
+            ),
+            (json!({"content": [text("no")], "isError": true}), Err("no".to_owned())),
+            (
+                json!({"content": [], "isError": true}),
+                Err("the tool failed and does not say why".to_owned()),
+            ),
+            (
+                json!({"content": [], "structuredContent": {"n": 1}, "isError": true}),
+                Err("{\"n\":1}".to_owned()),
+            ),
+            (
+                json!({"content": [text("see"), image, sound, resource, blob, link, large]}),
+                Ok(json!(
+                    "see\n[an image, image/png, 4 bytes, which cannot be shown here]\n[a sound, audio/wav, 3 bytes, which \
+                     cannot be shown here]\n[file:///a]\nA\n[a resource at file:///b, x/y, 3 bytes, which cannot be shown \
+                     here]\n[c at file:///c: about c]\n[d at file:///d, x/y, 7 bytes]"
+                )),
+            ),
+        ];
+        for (given, expected) in table {
+            assert_eq!(ends(given.clone()), expected, "{given}");
+        }
+    }
+
+    #[test]
+    fn content_of_the_future_is_described() {
+        let film = json!({"type": "video", "data": "AAEC", "mimeType": "video/x"});
+        let place = json!({"type": "place", "uri": "geo:1,2", "size": 9});
+        let content = json!([{"type": "text", "text": "see"}, film, place, {"type": "image"}, 3]);
+        let told = "see\n[content of the kind `video`, video/x, 3 bytes, which cannot be shown here]\n[content of the kind \
+                    `place` at geo:1,2, 9 bytes, which cannot be shown here]\n[content of the kind `image`, which cannot be \
+                    shown here]\n[content of the kind `nothing that has a `type``, which cannot be shown here]";
+        let unknown = |result: Value| end_of_unknown(&result, &tool(None), &AttemptLedger::default()).map(read);
+        assert_eq!(unknown(json!({"content": content})), Some(Ok(json!(told))));
+        assert_eq!(
+            unknown(json!({"content": [film], "isError": true})).map(|end| end.is_err()),
+            Some(true)
+        );
+        let structured = json!({"content": [film], "structuredContent": [1]});
+        assert_eq!(unknown(structured), Some(Ok(json!([1]))));
+        assert_eq!(unknown(json!({"tools": []})), None);
+    }
+
+    #[test]
+    fn structured_content_matches_the_schema_of_the_tool() {
+        let call = |schema: Value, result: Value| {
+            let ledger = AttemptLedger::default();
+            let result = serde_json::from_value(result).expect("a result");
+            let end = read(end_of(result, &tool(Some(schema)), &ledger));
+            (end, ledger.take_entries().warnings.len())
+        };
+        let schema = json!({"type": "object", "required": ["n"]});
+        let content = json!([{"type": "text", "text": "t"}]);
+        let (end, _) = call(
+            schema.clone(),
+            json!({"content": content, "structuredContent": {"n": 1}}),
+        );
+        assert_eq!(end, Ok(json!({"n": 1})));
+        let (end, _) = call(
+            schema.clone(),
+            json!({"content": content, "structuredContent": {"m": 1}}),
+        );
+        assert!(
+            end.as_ref()
+                .is_err_and(|error| error.contains("does not match its `outputSchema`: \"n\" is a required property")),
+            "{end:?}"
+        );
+        let (end, _) = call(schema.clone(), json!({"content": content}));
+        assert_eq!(
+            end,
+            Ok(json!("t")),
+            "a server that gives no structured content gives its text"
+        );
+        let (end, _) = call(
+            schema,
+            json!({"content": content, "structuredContent": {}, "isError": true}),
+        );
+        assert_eq!(end, Err("t".to_owned()), "an error is not checked");
+        let (end, warnings) = call(
+            json!({"type": "nmber"}),
+            json!({"content": [], "structuredContent": {"n": 1}}),
+        );
+        assert_eq!((end, warnings), (Ok(json!({"n": 1})), 1));
+    }
+}

@@ -1,0 +1,256 @@
+//! Questions that a server asks during a call (`elicitation/create`). The operator of the run answers them.
+//!
+//! The SDK hands a question to a task of its own, which passes it to the call that is under way; so a question is
+//! withdrawn with its call. The clocks of all calls of the server stand while a person thinks.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction};
+use serde_json::{Map, Value};
+use tokio::sync::{mpsc, oneshot};
+
+use super::form::{Field, Filled};
+use crate::agent::Execution;
+use crate::agent::tools::ToolPermissions;
+use ensemble_core::operator::{Answer, Operator, QuestionRequest, visible};
+use ensemble_core::request::{PendingRequest, RequestOrigin};
+use ensemble_core::stopwatch::{Standing, Stopwatch};
+use ensemble_core::store::RunId;
+use ensemble_language::data::Question;
+
+/// The highest number of answers to one question.
+const ASKED_AT_MOST: usize = 10;
+
+/// The calls of a server that are under way, and can pass a question on.
+#[derive(Clone, Default)]
+pub(crate) struct Calls(Arc<Mutex<Vec<Open>>>);
+
+struct Open {
+    number: u64,
+    questions: mpsc::UnboundedSender<Box<Pending>>,
+    stopwatch: Stopwatch,
+}
+
+/// A question, and where its answer goes.
+pub(crate) struct Pending {
+    request: ElicitRequestParams,
+    answer: oneshot::Sender<ElicitResult>,
+}
+
+/// The questions for one call, until it is dropped.
+pub(crate) struct Questions<'a> {
+    calls: &'a Calls,
+    number: u64,
+    questions: mpsc::UnboundedReceiver<Box<Pending>>,
+}
+
+/// The operator, and the subject of the question.
+pub(in crate::agent) struct Asking<'a> {
+    /// The permissions, which know the operator.
+    pub permissions: &'a ToolPermissions,
+    /// The execution that calls the tool.
+    pub execution: &'a Execution,
+    /// The address of the call.
+    pub origin: RequestOrigin,
+    /// The number of questions that were asked during the call.
+    pub asked: AtomicUsize,
+    /// The tool, with its server.
+    pub tool: &'a str,
+}
+
+impl Calls {
+    /// The questions for a call that begins now, whose time is measured by this stopwatch.
+    pub(crate) fn begin(&self, stopwatch: Stopwatch) -> Questions<'_> {
+        let (sender, questions) = mpsc::unbounded_channel();
+        let mut open = self.lock();
+        let number = open.last().map_or(0, |last| last.number + 1);
+        open.push(Open {
+            number,
+            questions: sender,
+            stopwatch,
+        });
+        Questions {
+            calls: self,
+            number,
+            questions,
+        }
+    }
+
+    /// Passes a question to the call that began first, and waits for the answer. Without a call it is declined.
+    pub(crate) async fn pass_on(&self, request: ElicitRequestParams) -> ElicitResult {
+        let (answer, answered) = oneshot::channel();
+        let _standing: Vec<Standing> = {
+            let open = self.lock();
+            let Some(first) = open.first() else {
+                return ElicitResult::new(ElicitationAction::Decline);
+            };
+            // A call that has just ended drops the question, which is cancelled then.
+            let _sent = first.questions.send(Box::new(Pending { request, answer })).is_ok();
+            open.iter().map(|open| open.stopwatch.stand()).collect()
+        };
+        let cancelled = |_| ElicitResult::new(ElicitationAction::Cancel);
+        answered.await.unwrap_or_else(cancelled)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Open>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Questions<'_> {
+    fn drop(&mut self) {
+        self.calls.lock().retain(|open| open.number != self.number);
+    }
+}
+
+impl Questions<'_> {
+    /// Waits for the call's answer, and answers the questions that come before.
+    pub(crate) async fn during<T>(mut self, call: impl Future<Output = T>, asking: &Asking<'_>) -> T {
+        tokio::pin!(call);
+        loop {
+            let pending = tokio::select! {
+                biased;
+                ended = &mut call => return ended,
+                Some(pending) = self.questions.recv() => pending,
+            };
+            tokio::select! {
+                biased;
+                ended = &mut call => return ended,
+                result = asking.answer(pending.request) => {
+                    // Nobody receives it if the server has withdrawn the question.
+                    let _sent = pending.answer.send(result);
+                }
+            }
+        }
+    }
+}
+
+/// The reason why a form was not filled in.
+enum Unfilled {
+    Declined,
+    Cancelled,
+    Nobody,
+}
+
+impl Asking<'_> {
+    async fn answer(&self, request: ElicitRequestParams) -> ElicitResult {
+        let ElicitRequestParams::FormElicitationParams {
+            message,
+            requested_schema: schema,
+            ..
+        } = request
+        else {
+            // Pages in a browser are not offered to the server.
+            return ElicitResult::new(ElicitationAction::Decline);
+        };
+        let required = schema.required.unwrap_or_default();
+        let names = schema
+            .property_order
+            .unwrap_or_else(|| schema.properties.keys().cloned().collect());
+        let field = |name: &String| {
+            let property = serde_json::to_value(schema.properties.get(name)?).ok()?;
+            Some(Field::new(name, property, required.contains(name)))
+        };
+        let fields: Vec<Field> = names.iter().filter_map(field).collect();
+        match self.fill(&message, &fields).await {
+            Ok(content) => ElicitResult::new(ElicitationAction::Accept).with_content(Value::Object(content)),
+            Err(Unfilled::Declined) => ElicitResult::new(ElicitationAction::Decline),
+            Err(Unfilled::Cancelled) => ElicitResult::new(ElicitationAction::Cancel),
+            Err(Unfilled::Nobody) => {
+                self.execution.ledger.warn(format!(
+                    "the tool `{}` asked a question, which was declined because nobody could be asked: {}",
+                    self.tool,
+                    visible(message.trim())
+                ));
+                ElicitResult::new(ElicitationAction::Decline)
+            }
+        }
+    }
+
+    /// Asks whether the question shall be answered, and then for each field.
+    async fn fill(&self, message: &str, fields: &[Field]) -> Result<Map<String, Value>, Unfilled> {
+        let names: Vec<String> = fields
+            .iter()
+            .map(|field| format!("`{}`", visible(field.name())))
+            .collect();
+        let quoted: Vec<String> = message
+            .trim()
+            .lines()
+            .map(|line| format!("  | {}", visible(line)))
+            .collect();
+        let accept = if fields.is_empty() { "accept" } else { "answer" };
+        let asks_for = match names.as_slice() {
+            [] => String::new(),
+            names => format!("\nIt asks for {}.", names.join(", ")),
+        };
+        let prompt = format!(
+            "the tool `{}` wants to know:\n{}{asks_for}",
+            self.tool,
+            quoted.join("\n")
+        );
+        let choices: Vec<String> = [accept, "decline", "cancel"].map(str::to_owned).into();
+        let (_one_at_a_time, operator) = self.permissions.operator().await;
+        let decided = self.ask(operator, &prompt, &choices, None, |answer| {
+            let answer = answer.trim().to_lowercase();
+            let at = choices.iter().position(|choice| *choice == answer);
+            let number = answer.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+            match at.or(number) {
+                Some(0) => Ok(Ok(())),
+                Some(1) => Ok(Err(Unfilled::Declined)),
+                Some(2) => Ok(Err(Unfilled::Cancelled)),
+                _ => Err(format!("`{}` is none of the choices", visible(&answer))),
+            }
+        });
+        decided.await??;
+        let mut content = Map::new();
+        for field in fields {
+            let read = |answer: &str| match field.fill(answer) {
+                Filled::Value(value) => Ok(Some(value)),
+                Filled::Nothing => Ok(None),
+                Filled::Refused(why) => Err(why),
+            };
+            let prompt = format!("the tool `{}` asks for {}", self.tool, field.prompt());
+            let value = self
+                .ask(operator, &prompt, &field.choices(), field.default(), read)
+                .await?;
+            if let Some(value) = value {
+                content.insert(field.name().to_owned(), value);
+            }
+        }
+        Ok(content)
+    }
+
+    /// Asks until the answer can be read.
+    async fn ask<T>(
+        &self,
+        operator: &dyn Operator,
+        prompt: &str,
+        choices: &[String],
+        default: Option<String>,
+        read: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<T, Unfilled> {
+        let question = Question::new(prompt, choices.to_vec());
+        // A tool may ask the same twice in one call.
+        let number = self.asked.fetch_add(1, Ordering::Relaxed);
+        let origin = self.origin.clone();
+        let mut asked = QuestionRequest {
+            run: RunId::new(self.execution.run_id.clone()),
+            request: PendingRequest::for_tool_question(self.execution, origin, number, question),
+            default: default.map(Arc::from),
+            timeout: None,
+            refused: None,
+        };
+        for _ in 0..ASKED_AT_MOST {
+            match operator.ask(asked.clone()).await {
+                Answer::Text { text, .. } => match read(&text) {
+                    Ok(value) => return Ok(value),
+                    Err(why) => asked.refused = Some(why),
+                },
+                Answer::TimedOut => return Err(Unfilled::Cancelled),
+                Answer::Nobody => return Err(Unfilled::Nobody),
+            }
+        }
+        Err(Unfilled::Cancelled)
+    }
+}

@@ -1,0 +1,259 @@
+//! The fields of a question of a server: what is asked for each, and the value of an answer.
+
+use serde_json::{Value, json};
+
+use crate::agent::output::schema::Schema;
+use ensemble_core::operator::visible;
+
+/// A field of a question.
+pub(crate) struct Field {
+    name: String,
+    schema: Value,
+    kind: Kind,
+    is_required: bool,
+}
+
+enum Kind {
+    Text,
+    Number,
+    Boolean,
+    /// One of these values, each with its title.
+    One(Vec<(String, String)>),
+    /// Any number of these values, each with its title.
+    Several(Vec<(String, String)>),
+}
+
+/// The meaning of an answer.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Filled {
+    /// The value.
+    Value(Value),
+    /// The field is left out.
+    Nothing,
+    /// The answer is not allowed; the text says why.
+    Refused(String),
+}
+
+impl Field {
+    /// The field with this schema.
+    pub(crate) fn new(name: &str, schema: Value, is_required: bool) -> Self {
+        let kind = match schema["type"].as_str() {
+            Some("array") => Kind::Several(options(&schema["items"])),
+            Some("boolean") => Kind::Boolean,
+            Some("number" | "integer") => Kind::Number,
+            _ => match options(&schema) {
+                options if options.is_empty() => Kind::Text,
+                options => Kind::One(options),
+            },
+        };
+        Self {
+            name: name.to_owned(),
+            schema,
+            kind,
+            is_required,
+        }
+    }
+
+    /// The name of the field.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The question for this field alone.
+    pub(crate) fn prompt(&self) -> String {
+        let word = |key: &str| self.schema[key].as_str().map(visible);
+        let mut about: Vec<String> = [word("title"), word("description")].into_iter().flatten().collect();
+        about.push(self.expected());
+        format!("{}: {}", visible(&self.name), about.join("; "))
+    }
+
+    fn expected(&self) -> String {
+        let mut expected = match (&self.kind, self.schema["type"].as_str()) {
+            (Kind::Number, Some("integer")) => "a whole number".to_owned(),
+            (Kind::Number, _) => "a number".to_owned(),
+            (Kind::Boolean, _) => "yes or no".to_owned(),
+            (Kind::One(_), _) => "one of these".to_owned(),
+            (Kind::Several(options), _) => {
+                let titles: Vec<String> = options.iter().map(|(_, title)| visible(title)).collect();
+                format!("any of these, separated by commas: {}", titles.join(", "))
+            }
+            (Kind::Text, _) => match self.schema["format"].as_str() {
+                Some(format) => format!("a text in the format `{}`", visible(format)),
+                None => "a text".to_owned(),
+            },
+        };
+        if !self.is_required {
+            expected.push_str(", may be left out");
+        }
+        expected
+    }
+
+    /// The answers to choose from; empty: any.
+    pub(crate) fn choices(&self) -> Vec<String> {
+        match &self.kind {
+            Kind::Boolean => vec!["yes".to_owned(), "no".to_owned()],
+            Kind::One(options) => options.iter().map(|(_, title)| visible(title)).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Describes the meaning of an empty answer.
+    pub(crate) fn default(&self) -> Option<String> {
+        match (&self.schema["default"], self.is_required) {
+            (Value::Null, true) => None,
+            (Value::Null, false) => Some("left out".to_owned()),
+            (Value::Bool(value), _) => Some(if *value { "yes" } else { "no" }.to_owned()),
+            (Value::String(text), _) => Some(visible(text)),
+            (value, _) => Some(visible(&value.to_string())),
+        }
+    }
+
+    /// The meaning of an answer.
+    pub(crate) fn fill(&self, answer: &str) -> Filled {
+        let answer = answer.trim();
+        if answer.is_empty() {
+            return match (&self.schema["default"], self.is_required) {
+                (Value::Null, true) => Filled::Refused("an answer is needed".to_owned()),
+                (Value::Null, false) => Filled::Nothing,
+                (default, _) => Filled::Value(default.clone()),
+            };
+        }
+        let value = match &self.kind {
+            Kind::Text => Some(json!(answer)),
+            Kind::Number => serde_json::from_str(answer).ok().filter(Value::is_number),
+            Kind::Boolean => match answer.to_lowercase().as_str() {
+                "yes" | "y" | "true" | "1" => Some(json!(true)),
+                "no" | "n" | "false" | "2" => Some(json!(false)),
+                _ => None,
+            },
+            Kind::One(options) => chosen(answer, options).map(Value::from),
+            Kind::Several(options) => {
+                let named = answer.split(',').map(|one| chosen(one.trim(), options));
+                named.collect::<Option<Vec<&str>>>().map(|chosen| json!(chosen))
+            }
+        };
+        let Some(value) = value else {
+            return Filled::Refused(format!("`{}` is not {}", visible(answer), self.expected()));
+        };
+        let errors = match Schema::compile_with_formats(&self.schema) {
+            Ok(schema) => schema.errors_of(&value),
+            Err(_) => Vec::new(),
+        };
+        match errors.is_empty() {
+            true => Filled::Value(value),
+            false => Filled::Refused(visible(&errors.join("; "))),
+        }
+    }
+}
+
+/// The values of an enum with their titles: `enum`, or `oneOf` and `anyOf` with `const` and `title`.
+fn options(schema: &Value) -> Vec<(String, String)> {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    if let Some(values) = schema["enum"].as_array() {
+        let titled = |(at, value): (usize, &Value)| {
+            let value = text(value)?;
+            Some((value.clone(), text(&schema["enumNames"][at]).unwrap_or(value)))
+        };
+        return values.iter().enumerate().filter_map(titled).collect();
+    }
+    let titled = schema["oneOf"].as_array().or_else(|| schema["anyOf"].as_array());
+    let option = |one: &Value| {
+        let value = text(&one["const"])?;
+        Some((value.clone(), text(&one["title"]).unwrap_or(value)))
+    };
+    titled.into_iter().flatten().filter_map(option).collect()
+}
+
+/// The value with this title, with this text, or with this number.
+fn chosen<'o>(answer: &str, options: &'o [(String, String)]) -> Option<&'o str> {
+    let same = |text: &str| visible(text).trim().to_lowercase() == answer.to_lowercase();
+    let named = options.iter().find(|(value, title)| same(title) || same(value));
+    let numbered = || {
+        answer
+            .parse::<usize>()
+            .ok()?
+            .checked_sub(1)
+            .and_then(|at| options.get(at))
+    };
+    named.or_else(numbered).map(|(value, _)| value.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_become_values_of_the_fields() {
+        let value = |value: Value| Some(Filled::Value(value));
+        let colours = json!({"type": "string", "enum": ["r", "g"], "enumNames": ["Red", "Green"]});
+        let sizes =
+            json!({"type": "string", "oneOf": [{"const": "s", "title": "Small"}, {"const": "l", "title": "Large"}]});
+        let several = json!({"type": "array", "maxItems": 2, "items": {"anyOf": [{"const": "a", "title": "A"}, {"const": "b", "title": "B"}, {"const": "c", "title": "C"}]}});
+        // `None`: it is refused.
+        let table = [
+            (json!({"type": "string"}), true, " Ada ", value(json!("Ada"))),
+            (json!({"type": "string"}), true, "12", value(json!("12"))),
+            (json!({"type": "string"}), true, " ", None),
+            (json!({"type": "string"}), false, "", Some(Filled::Nothing)),
+            (
+                json!({"type": "string", "default": "Bob"}),
+                true,
+                "",
+                value(json!("Bob")),
+            ),
+            (json!({"type": "string", "minLength": 3}), true, "ab", None),
+            (json!({"type": "string", "format": "email"}), true, "ada", None),
+            (
+                json!({"type": "string", "format": "email"}),
+                true,
+                "a@b.org",
+                value(json!("a@b.org")),
+            ),
+            (json!({"type": "integer"}), true, "7", value(json!(7))),
+            (json!({"type": "integer"}), true, "7.5", None),
+            (json!({"type": "integer", "maximum": 5}), true, "7", None),
+            (json!({"type": "number"}), true, "7.5", value(json!(7.5))),
+            (json!({"type": "number"}), true, "many", None),
+            (json!({"type": "boolean"}), true, "Yes", value(json!(true))),
+            (json!({"type": "boolean"}), true, "2", value(json!(false))),
+            (json!({"type": "boolean"}), true, "maybe", None),
+            (
+                json!({"type": "boolean", "default": true}),
+                false,
+                "",
+                value(json!(true)),
+            ),
+            (colours.clone(), true, "green", value(json!("g"))),
+            (colours.clone(), true, "r", value(json!("r"))),
+            (colours.clone(), true, "2", value(json!("g"))),
+            (colours, true, "blue", None),
+            (sizes, true, "large", value(json!("l"))),
+            (several.clone(), true, "a, C", value(json!(["a", "c"]))),
+            (several.clone(), true, "a, d", None),
+            (several, true, "a, b, c", None),
+        ];
+        for (schema, is_required, answer, expected) in table {
+            let filled = Field::new("f", schema.clone(), is_required).fill(answer);
+            match expected {
+                Some(expected) => assert_eq!(filled, expected, "{schema} {answer}"),
+                None => assert!(matches!(filled, Filled::Refused(_)), "{schema} {answer}: {filled:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_field_says_what_it_expects() {
+        let field = Field::new(
+            "age\u{1b}",
+            json!({"type": "integer", "title": "Age", "default": 3}),
+            false,
+        );
+        assert_eq!(field.prompt(), "age\\u{1b}: Age; a whole number, may be left out");
+        assert_eq!(field.default().as_deref(), Some("3"));
+        let choice = Field::new("c", json!({"enum": ["a", "b"]}), true);
+        assert_eq!(
+            (choice.choices(), choice.default()),
+            (vec!["a".to_owned(), "b".to_owned()], None)
+        );
+    }
+}

@@ -1,0 +1,93 @@
+//! Servers that are reached over HTTP.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::fmt;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use reqwest::header::{HeaderName, HeaderValue};
+use reqwest::redirect::Policy;
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+
+/// The time limit for connecting.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// The transport to a server.
+pub(crate) fn transport(
+    url: &str,
+    headers: &[(String, String)],
+) -> Result<StreamableHttpClientTransport<reqwest::Client>, String> {
+    let mut all = HashMap::new();
+    for (name, value) in headers {
+        let name: HeaderName = name.parse().map_err(|_| format!("`{name}` is no name of a header"))?;
+        let mut value: HeaderValue = value
+            .parse()
+            .map_err(|_| format!("the value of the header `{name}` cannot be sent"))?;
+        value.set_sensitive(true);
+        all.insert(name, value);
+    }
+    let config = StreamableHttpClientTransportConfig::with_uri(url).custom_headers(all);
+    Ok(StreamableHttpClientTransport::with_client(client()?, config))
+}
+
+/// A client that follows no redirects, because the headers are only for this server.
+fn client() -> Result<reqwest::Client, String> {
+    static READY: OnceLock<()> = OnceLock::new();
+    READY.get_or_init(|| {
+        // An error means that somebody else has done it.
+        let _done = rustls::crypto::ring::default_provider().install_default();
+    });
+    reqwest::Client::builder()
+        .connect_timeout(CONNECT)
+        .redirect(redirect_is_an_error())
+        .build()
+        .map_err(|error| format!("cannot make a client for HTTP: {error}"))
+}
+
+/// The address without the parts that may contain secrets.
+pub(crate) fn shown(url: &str) -> String {
+    let Ok(mut url) = reqwest::Url::parse(url) else {
+        return "the server".to_owned();
+    };
+    let _no_password = url.set_password(None);
+    let _no_user = url.set_username("");
+    url.set_query(None);
+    url.to_string()
+}
+
+/// The server is somewhere else, which is told instead of followed: the headers are only for the server in `url`, and
+/// a redirect may turn a message into a request without content.
+#[derive(Debug)]
+pub(crate) struct Redirected {
+    to: String,
+    is_same_host: bool,
+}
+
+impl fmt::Display for Redirected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { to, is_same_host } = self;
+        match is_same_host {
+            true => write!(f, "the server redirects to {to}; write that as `url`"),
+            false => write!(
+                f,
+                "the server redirects to {to}, on another host; if the server has moved there, write that as `url`, and if it \
+                 is a login page, give the server a token with `headers`"
+            ),
+        }
+    }
+}
+
+impl Error for Redirected {}
+
+fn redirect_is_an_error() -> Policy {
+    Policy::custom(|attempt| {
+        let host = |url: &reqwest::Url| url.host_str().map(str::to_owned);
+        let redirected = Redirected {
+            to: shown(attempt.url().as_str()),
+            is_same_host: attempt.previous().last().and_then(host) == host(attempt.url()),
+        };
+        attempt.error(redirected)
+    })
+}

@@ -1,0 +1,62 @@
+//! Servers that are child processes; the transport is their standard streams.
+
+use std::sync::Arc;
+
+use ensemble_wire::lines::LimitedLines;
+use rmcp::RoleClient;
+use rmcp::transport::async_rw::AsyncRwTransport;
+use tokio::process::{ChildStdin, ChildStdout};
+
+use super::Address;
+use crate::agent::Execution;
+use ensemble_core::secrets::Secrets;
+use ensemble_language::ensemble::CommandLine;
+use ensemble_process::program::{Resolved, resolve, resolve_words};
+use ensemble_process::service::{self, Service, ServiceSettings};
+use ensemble_process::{Environment, Watchdog};
+
+/// The maximum size of a message of a server, in bytes: 16 MiB.
+const LONGEST_MESSAGE: usize = 16 << 20;
+
+/// The transport to a child process.
+pub(crate) type Transport = AsyncRwTransport<RoleClient, LimitedLines<ChildStdout>, ChildStdin>;
+
+/// Starts the child process.
+pub(crate) async fn start(
+    address: &Address,
+    watchdog: Option<Arc<Watchdog>>,
+    execution: &Execution,
+) -> Result<(Service, Transport), String> {
+    let Address::Child {
+        command,
+        places,
+        folder,
+        env,
+        sandbox,
+    } = address
+    else {
+        return Err("this server is no child process".to_owned());
+    };
+    let resolved = match command {
+        CommandLine::Text(text) => resolve(text, places),
+        CommandLine::Words(words) => resolve_words(words, places),
+    };
+    let invocation = match resolved.map_err(|error| error.to_string())? {
+        Resolved::Process(invocation) => invocation,
+        Resolved::Rhai(_) => return Err("a Rhai script cannot be a server".to_owned()),
+    };
+    let environment = Environment::small(Secrets::default()).with(env.iter().cloned());
+    let setting = ServiceSettings {
+        folder,
+        environment: &environment,
+        sandbox: sandbox.as_deref(),
+        run_id: &execution.run_id,
+        watchdog,
+        ledger: &execution.ledger,
+    };
+    let (child, stdin, stdout) = service::start(&invocation, setting).await?;
+    let limited = LimitedLines::new(stdout, LONGEST_MESSAGE);
+    // The SDK would pass over what is too long and let the call wait; here it ends the connection.
+    let transport = AsyncRwTransport::new_client(limited, stdin).with_max_line_length(usize::MAX);
+    Ok((child, transport))
+}

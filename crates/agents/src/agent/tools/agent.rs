@@ -1,0 +1,52 @@
+//! Agents as tools: a call runs another agent of the ensemble once. The call is not an execution of the conversation:
+//! it has no turn, reads no outputs, and keeps no memory.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::agent::Execution;
+use ensemble_language::data::{JsonMap, Request};
+use ensemble_language::past::Past;
+
+/// The names of arguments that can hold the task; the first that is present is used.
+pub(in crate::agent) const TASKS: [&str; 2] = ["input", "task"];
+
+/// The execution of the called agent: the arguments override its `config`, become its input if they hold a task, and
+/// are the request of the calling agent.
+pub(crate) fn execution(
+    caller: Execution,
+    name: &Arc<str>,
+    config: &JsonMap,
+    call: &str,
+    arguments: &JsonMap,
+) -> Execution {
+    let mut parameters = config.clone();
+    parameters.extend(arguments.clone());
+    let records = caller.records.inside(call);
+    Execution {
+        // Each recorded reply was a request, which a call that goes on does not send again.
+        requests_made: records.before().map_or(0, |before| before.iterations.len() as u64),
+        records,
+        input: task(arguments).unwrap_or_else(|| caller.input.clone()),
+        parameters: Arc::new(parameters),
+        request: Some(Arc::new(Request {
+            from: caller.agent_name.clone(),
+            parameters: Value::Object(arguments.clone()),
+            priority: 0,
+        })),
+        origin: caller.origin.with_agent(Arc::clone(name), 0, 1),
+        agent_name: Arc::clone(name),
+        dependencies: Vec::new(),
+        other_outputs: Vec::new(),
+        history: Past::default(),
+        thread: Arc::default(),
+        last_failure: None,
+        ..caller
+    }
+}
+
+/// The task in the arguments, if there is one.
+pub(crate) fn task(arguments: &JsonMap) -> Option<Arc<str>> {
+    TASKS.iter().find_map(|key| Some(arguments.get(*key)?.as_str()?.into()))
+}

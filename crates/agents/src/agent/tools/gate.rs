@@ -1,0 +1,109 @@
+//! When the calls of a reply begin: at most so many side by side, and calls of exclusive tools alone.
+//!
+//! Both locks are fair, so calls begin in the order in which the model made them, also around an exclusive call.
+
+use std::collections::HashMap;
+use std::num::NonZeroU32;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use tokio::sync::{RwLock, Semaphore};
+
+use crate::agent::Execution;
+use crate::agent::chat::Admission;
+
+/// The locks of the executions that are under way, which the parts of an execution share.
+#[derive(Default)]
+pub(crate) struct Gates(Mutex<HashMap<Key, Weak<RwLock<()>>>>);
+
+/// One execution: the run, the agent, and its number.
+type Key = (Arc<str>, Arc<str>, u32);
+
+/// The calls of one execution, or of one of its parts.
+pub(crate) struct Gate {
+    places: Arc<Semaphore>,
+    alone: Arc<RwLock<()>>,
+}
+
+impl Gates {
+    /// The gate of this execution, for `most` calls side by side.
+    pub(crate) fn of(&self, execution: &Execution, most: NonZeroU32) -> Gate {
+        let key = (
+            execution.run_id.clone(),
+            execution.agent_name.clone(),
+            execution.execution,
+        );
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|_, lock| lock.strong_count() > 0);
+        let alone = known.get(&key).and_then(Weak::upgrade).unwrap_or_default();
+        known.insert(key, Arc::downgrade(&alone));
+        Gate {
+            places: Arc::new(Semaphore::new((most.get() as usize).min(Semaphore::MAX_PERMITS))),
+            alone,
+        }
+    }
+}
+
+impl Gate {
+    /// Waits until a call may begin.
+    pub(crate) async fn enter(&self, exclusive: bool) -> Admission {
+        // The semaphore is never closed, so there is always a permit.
+        let place = Arc::clone(&self.places).acquire_owned().await.ok();
+        let alone = Arc::clone(&self.alone);
+        match exclusive {
+            true => Admission::held_by((place, alone.write_owned().await)),
+            false => Admission::held_by((place, alone.read_owned().await)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+    use crate::agent::fixtures;
+
+    fn gate(gates: &Gates, execution: u32, most: u32) -> Gate {
+        let execution = fixtures::execution("a", execution);
+        gates.of(&execution, NonZeroU32::new(most).expect("is not 0"))
+    }
+
+    #[tokio::test]
+    async fn so_many_calls_run_side_by_side() {
+        let gate = gate(&Gates::default(), 1, 2);
+        let first = gate.enter(false).await;
+        let _second = gate.enter(false).await;
+        let mut third = Box::pin(gate.enter(false));
+        assert!((&mut third).now_or_never().is_none());
+        drop(first);
+        assert!(third.now_or_never().is_some());
+    }
+
+    #[tokio::test]
+    async fn an_exclusive_call_runs_alone_and_keeps_its_place() {
+        let gate = gate(&Gates::default(), 1, 16);
+        let before = gate.enter(false).await;
+        let mut alone = Box::pin(gate.enter(true));
+        assert!((&mut alone).now_or_never().is_none(), "one runs");
+        let mut after = Box::pin(gate.enter(false));
+        assert!(
+            (&mut after).now_or_never().is_none(),
+            "it waits behind the exclusive one"
+        );
+        drop(before);
+        assert!((&mut after).now_or_never().is_none());
+        let alone = alone.now_or_never().expect("it is its turn");
+        assert!((&mut after).now_or_never().is_none(), "the exclusive one runs");
+        drop(alone);
+        assert!(after.now_or_never().is_some());
+    }
+
+    #[tokio::test]
+    async fn the_parts_of_an_execution_wait_for_each_other_and_other_executions_do_not() {
+        let gates = Gates::default();
+        let (part, other_part, other) = (gate(&gates, 1, 1), gate(&gates, 1, 1), gate(&gates, 2, 1));
+        let _held = part.enter(true).await;
+        assert!(other_part.enter(false).now_or_never().is_none());
+        assert!(other.enter(true).now_or_never().is_some());
+    }
+}

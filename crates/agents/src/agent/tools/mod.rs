@@ -1,0 +1,170 @@
+//! The tools that the model of an LLM agent may call: scripts, other agents, ensembles, and the tools of MCP servers.
+//!
+//! The result of a tool is data: its size is limited, and it goes to the model and into the record. Before a call,
+//! [`ToolPermissions`] decides whether the call is permitted.
+
+mod agent;
+mod ensemble;
+pub(super) mod gate;
+mod names;
+pub(super) mod permission;
+pub(super) mod result;
+mod script;
+mod session;
+#[cfg(test)]
+mod tests;
+
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use self::gate::Gates;
+#[cfg(feature = "acp")]
+pub(in crate::agent) use self::permission::Permitted;
+pub use self::permission::{ToolPermissions, means};
+use self::session::ToolSession;
+use super::chat::Tools;
+use super::kinds::llm::ToolSource;
+use super::{Execution, Runner};
+use crate::agent::mcp::Server;
+pub(in crate::agent) use agent::TASKS;
+use ensemble_language::data::JsonMap;
+use ensemble_language::ensemble::{Llm, Permission, Tool, ToolUse};
+
+/// The tools of one agent, with the permissions for their calls.
+pub struct Toolset {
+    tools: Vec<ToolEntry>,
+    permissions: Arc<ToolPermissions>,
+    max_parallel: NonZeroU32,
+    gates: Gates,
+}
+
+/// The settings that apply to every call of a tool.
+#[derive(Debug, Clone)]
+pub(super) struct ToolSettings {
+    /// The name of the tool in the ensemble.
+    pub(super) name: Arc<str>,
+    pub(super) permission: Permission,
+    pub(super) timeout: Duration,
+    pub(super) max_result_bytes: NonZeroUsize,
+    pub(super) exclusive: bool,
+    /// Whether a call that was cut short may be made again; `None`: a tool of an MCP server says so itself.
+    pub(super) repeatable: Option<bool>,
+}
+
+/// An entry of an agent's `tools`.
+enum ToolEntry {
+    Declared {
+        settings: ToolSettings,
+        description: String,
+        parameters: Value,
+        output_schema: Option<Box<Value>>,
+        tool_runner: ToolRunner,
+    },
+    Server {
+        settings: ToolSettings,
+        /// The one tool of the server that the agent may call; `None`: all tools of the server.
+        member: Option<Arc<str>>,
+        server: Arc<Server>,
+    },
+}
+
+/// The runner of a tool that the ensemble declares.
+pub enum ToolRunner {
+    /// A script; the arguments are its parameters.
+    Script(Arc<dyn Runner>),
+    /// An agent of the ensemble.
+    Agent {
+        /// The name of the agent.
+        name: Arc<str>,
+        /// The `config` of the agent.
+        config: Arc<JsonMap>,
+        /// The `timeout_seconds` of the agent.
+        timeout: Option<Duration>,
+        /// Whether an execution that was cut short goes on where its records end.
+        goes_on: bool,
+        /// The runner of the agent.
+        runner: Arc<dyn Runner>,
+    },
+    /// An ensemble; each call runs one conversation.
+    Ensemble(Arc<dyn Runner>),
+}
+
+impl Toolset {
+    /// An empty toolset.
+    pub fn new(permissions: Arc<ToolPermissions>) -> Self {
+        Self {
+            tools: Vec::new(),
+            permissions,
+            max_parallel: Llm::MAX_PARALLEL_TOOLS,
+            gates: Gates::default(),
+        }
+    }
+
+    /// With the highest number of calls of one reply that run side by side.
+    #[must_use]
+    pub fn with_max_parallel(self, max_parallel: NonZeroU32) -> Self {
+        Self { max_parallel, ..self }
+    }
+
+    /// Does the toolset contain no tools?
+    pub fn is_empty(&self) -> bool {
+        self.tools.is_empty()
+    }
+
+    /// Adds a tool that the ensemble declares; a tool with `permission: deny` is not added.
+    pub fn add(&mut self, name: &Arc<str>, tool: &Tool, parameters: Value, tool_runner: ToolRunner) {
+        if tool.permission != Permission::Deny {
+            self.tools.push(ToolEntry::Declared {
+                settings: ToolSettings::of(name, tool),
+                description: tool.description.clone().unwrap_or_default(),
+                parameters,
+                output_schema: tool.output_schema.clone().map(Box::new),
+                tool_runner,
+            });
+        }
+    }
+
+    /// Adds the tools of an MCP server, which the server describes; tools with `permission: deny` are not added.
+    pub fn add_server(&mut self, used: &ToolUse, tool: &Tool, server: Arc<Server>) {
+        if tool.permission != Permission::Deny {
+            self.tools.push(ToolEntry::Server {
+                settings: ToolSettings::of(&used.tool, tool),
+                member: used.member.clone(),
+                server,
+            });
+        }
+    }
+}
+
+impl ToolRunner {
+    /// Returns whether a call that was cut short goes on where it was, if it is made again.
+    fn goes_on(&self) -> bool {
+        match self {
+            Self::Script(_) => false,
+            Self::Agent { goes_on, .. } => *goes_on,
+            Self::Ensemble(_) => true,
+        }
+    }
+}
+
+impl ToolSettings {
+    pub(super) fn of(name: &Arc<str>, tool: &Tool) -> Self {
+        Self {
+            name: Arc::clone(name),
+            permission: tool.permission,
+            timeout: tool.timeout,
+            max_result_bytes: tool.max_result_bytes,
+            exclusive: tool.exclusive,
+            repeatable: tool.repeatable,
+        }
+    }
+}
+
+impl ToolSource for Toolset {
+    fn for_execution<'a>(&'a self, execution: &'a Execution) -> Box<dyn Tools + 'a> {
+        Box::new(ToolSession::new(self, execution))
+    }
+}

@@ -1,0 +1,68 @@
+//! Unique tool names that every provider accepts.
+
+use std::collections::HashSet;
+
+use ensemble_language::names::{MAX_TOOL_NAME, is_tool_name_char};
+
+/// The names that are in use.
+#[derive(Default)]
+pub(crate) struct Names(HashSet<String>);
+
+impl Names {
+    /// Returns a unique valid name: at most 64 letters, digits, `_` and `-`.
+    pub(crate) fn take(&mut self, wanted: &str) -> String {
+        let plain: String = wanted
+            .chars()
+            .map(|c| if is_tool_name_char(c) { c } else { '_' })
+            .take(MAX_TOOL_NAME)
+            .collect();
+        let mut name = plain.clone();
+        let mut number = 2;
+        while name.is_empty() || !self.0.insert(name.clone()) {
+            let end = format!("_{number}");
+            name = format!("{}{end}", &plain[..plain.len().min(MAX_TOOL_NAME - end.len())]);
+            number += 1;
+        }
+        name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn names_are_made_valid_and_kept_apart() {
+        let mut names = Names::default();
+        let long = "x".repeat(70);
+        let cases = [
+            ("files__read", "files__read"),
+            ("files__read", "files__read_2"),
+            ("files__read.all", "files__read_all"),
+            ("files__read all", "files__read_all_2"),
+            ("", "_2"),
+            ("é", "_"),
+            (&long, &long[..64]),
+            (&long, &format!("{}_2", &long[..62])),
+        ];
+        for (wanted, expected) in cases {
+            assert_eq!(names.take(wanted), expected, "{wanted}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_name_is_valid_and_there_once(wanted in prop::collection::vec(".{0,70}", 0..20)) {
+            let mut names = Names::default();
+            let mut seen = HashSet::new();
+            for one in &wanted {
+                let name = names.take(one);
+                prop_assert!((1..=64).contains(&name.len()));
+                prop_assert!(name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-'));
+                prop_assert!(seen.insert(name));
+            }
+        }
+    }
+}

@@ -1,0 +1,397 @@
+//! Permissions of tool calls: the ensemble sets them, the command line may allow more tools, and the operator decides
+//! about all others.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use crate::agent::Execution;
+use ensemble_core::conversation::{DecidedBy, PermissionDecided, PermissionDecision, Within};
+use ensemble_core::operator::{Operator, PermissionAnswer, PermissionRequest};
+use ensemble_core::request::{AnswerSource, Answerer, PendingRequest, RequestAddress, RequestOrigin};
+use ensemble_core::store::RunId;
+use ensemble_core::thread::ToolCall;
+use ensemble_language::data::JsonMap;
+use ensemble_language::ensemble::Permission;
+
+/// The name that stands for every tool.
+const EVERY: &str = "*";
+
+/// The decision about a call of a tool.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::agent) enum Permitted {
+    /// It may be called.
+    Yes,
+    /// It may not be called; the error goes to the model.
+    No(String),
+    /// Nobody is there to decide, so the run waits for the answer to this request.
+    Waits(Box<PendingRequest>),
+}
+
+/// The permissions of one run, in addition to those in the ensemble.
+pub struct ToolPermissions {
+    operator: Arc<dyn Operator>,
+    /// Tools and addresses of calls that may be called without asking.
+    allowed: HashSet<String>,
+    /// Tools and addresses of calls that may not be called.
+    denied: HashSet<String>,
+    /// Tools that the operator has allowed for the rest of the run. Requests for them that wait are answered, too.
+    always: watch::Sender<HashSet<String>>,
+    /// Allows one form of a tool at a time.
+    asking: tokio::sync::Mutex<()>,
+}
+
+impl ToolPermissions {
+    /// Permissions that ask `operator` about tools that are not in `allowed`.
+    pub fn new(operator: Arc<dyn Operator>, allowed: impl IntoIterator<Item = String>) -> Self {
+        Self {
+            operator,
+            allowed: allowed.into_iter().collect(),
+            always: watch::Sender::new(HashSet::new()),
+            denied: HashSet::new(),
+            asking: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// With tools whose calls are denied without asking; this wins over all that allows them.
+    #[must_use]
+    pub fn denying(self, denied: impl IntoIterator<Item = String>) -> Self {
+        Self {
+            denied: denied.into_iter().collect(),
+            ..self
+        }
+    }
+
+    /// Decides whether the tool may be called now. Decisions about tools with `permission: ask` are recorded.
+    pub(in crate::agent) async fn ask(
+        &self,
+        permission: Permission,
+        tool: &str,
+        call: &ToolCall,
+        arguments: &JsonMap,
+        execution: &Execution,
+    ) -> Permitted {
+        match permission {
+            Permission::Allow => return Permitted::Yes,
+            Permission::Deny => return denied(tool, "the ensemble does not permit it"),
+            Permission::Ask => {}
+        }
+        if let Some(permitted) = self.decided_before(tool, call, execution) {
+            return permitted;
+        }
+        let origin = call_origin(tool, call, execution);
+        let event = |decision, by, answerer| PermissionDecided {
+            within: Within::default(),
+            call: call.id.as_str().into(),
+            tool: tool.into(),
+            decision,
+            by,
+            address: Some(origin.address.clone()),
+            answered_by: Some(answerer),
+        };
+        if let Some(decision) = self.decided_by_option(tool, &origin.address) {
+            let decided = event(decision, DecidedBy::Option, AnswerSource::Option.into());
+            return self.decide(decided, execution).await;
+        }
+        let request = PendingRequest::for_permission(execution, origin.clone(), &call.id, tool, arguments);
+        let requested = PermissionRequest {
+            run: RunId::new(execution.run_id.clone()),
+            request: request.clone(),
+            call: call.id.as_str().into(),
+            tool: tool.into(),
+            arguments: arguments.clone(),
+        };
+        let standing = execution.stopwatch.stand();
+        let mut always = self.always.subscribe();
+        let answer = tokio::select! {
+            biased;
+            _ = always.wait_for(|tools| tools.contains(tool)) => return Permitted::Yes,
+            answer = self.operator.permit(requested) => answer,
+        };
+        drop(standing);
+        let (decision, by): (PermissionDecision, Answerer) = match answer {
+            PermissionAnswer::Decided { decision, by } => (decision, by),
+            PermissionAnswer::Cancelled => return denied(tool, "the question was withdrawn"),
+            PermissionAnswer::Nobody => return Permitted::Waits(Box::new(request)),
+        };
+        self.decide(event(decision, DecidedBy::Operator, by), execution).await
+    }
+
+    /// What the options of the run say of the call. The address of a call means this call only.
+    fn decided_by_option(&self, tool: &str, address: &RequestAddress) -> Option<PermissionDecision> {
+        let address = address.to_string();
+        if names(&self.denied, tool) || self.denied.contains(&address) {
+            return Some(PermissionDecision::Denied);
+        }
+        if names(&self.allowed, tool) {
+            return Some(PermissionDecision::Always);
+        }
+        self.allowed.contains(&address).then_some(PermissionDecision::Once)
+    }
+
+    /// Returns the decision about the call, or about all calls of the tool, in this run.
+    fn decided_before(&self, tool: &str, call: &ToolCall, execution: &Execution) -> Option<Permitted> {
+        if self.always.borrow().contains(tool) {
+            return Some(Permitted::Yes);
+        }
+        let before = execution.records.before();
+        match before.and_then(|before| before.decided.get(call.id.as_str())) {
+            Some(PermissionDecision::Denied) => return Some(denied(tool, "the operator refused the call")),
+            Some(PermissionDecision::Once | PermissionDecision::Always) => return Some(Permitted::Yes),
+            None => {}
+        }
+        // An option of today wins over what was decided for the rest of the run.
+        (execution.records.is_permitted(tool) && !names(&self.denied, tool)).then_some(Permitted::Yes)
+    }
+
+    async fn decide(&self, decided: PermissionDecided, execution: &Execution) -> Permitted {
+        let (tool, decision, by) = (decided.tool.clone(), decided.decision, decided.by);
+        // Requests that wait for the same tool are withdrawn at once. Their calls are recorded after this decision, which is
+        // queued before they continue.
+        if decision == PermissionDecision::Always {
+            self.always.send_modify(|tools| {
+                tools.insert(tool.to_string());
+            });
+        }
+        execution.records.permission_decided(decided).await;
+        match (decision, by) {
+            (PermissionDecision::Denied, DecidedBy::Operator) => denied(&tool, "the operator refused the call"),
+            (PermissionDecision::Denied, DecidedBy::Option) => denied(&tool, "it is denied for this run"),
+            _ => Permitted::Yes,
+        }
+    }
+
+    /// The operator, for a question of a tool. While the guard is kept, nothing else is asked.
+    pub(crate) async fn operator(&self) -> (tokio::sync::MutexGuard<'_, ()>, &dyn Operator) {
+        (self.asking.lock().await, &*self.operator)
+    }
+}
+
+/// Does this name of `--allow-tool` or `--deny-tool` mean the tool: is it its name, that of its server, or `*`?
+pub fn means(name: &str, tool: &str) -> bool {
+    let server = tool.split_once('.').map(|(server, _)| server);
+    [Some(tool), server, Some(EVERY)].contains(&Some(name))
+}
+
+fn names(names: &HashSet<String>, tool: &str) -> bool {
+    names.iter().any(|name| means(name, tool))
+}
+
+fn denied(tool: &str, why: &str) -> Permitted {
+    Permitted::No(format!("the use of `{tool}` was denied: {why}"))
+}
+
+/// Returns the origin of a call. Its number is that among the calls of the tool in the execution.
+pub(crate) fn call_origin(tool: &str, call: &ToolCall, execution: &Execution) -> RequestOrigin {
+    let numbers = execution.records.number_call(&call.name, &call.id);
+    execution.origin.with_call(tool.into(), numbers.of_tool, numbers.index)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use ensemble_core::operator::{Answer, QuestionRequest};
+    use serde_json::json;
+
+    use super::*;
+    use crate::agent::{BoxFuture, fixtures};
+
+    /// Decides as it was told to, and keeps what it was asked.
+    struct Scripted {
+        decisions: Mutex<Vec<PermissionAnswer>>,
+        asked: Mutex<Vec<PermissionRequest>>,
+    }
+
+    impl Operator for Scripted {
+        fn ask(&self, _asked: QuestionRequest) -> BoxFuture<'_, Answer> {
+            Box::pin(async { Answer::Nobody })
+        }
+
+        fn permit(&self, requested: PermissionRequest) -> BoxFuture<'_, PermissionAnswer> {
+            self.asked.lock().unwrap().push(requested);
+            let mut decisions = self.decisions.lock().unwrap();
+            let decision = (!decisions.is_empty()).then(|| decisions.remove(0));
+            Box::pin(async move {
+                tokio::task::yield_now().await;
+                match decision {
+                    Some(decision) => decision,
+                    None => std::future::pending().await,
+                }
+            })
+        }
+    }
+
+    fn decided(decision: PermissionDecision) -> PermissionAnswer {
+        PermissionAnswer::decided(decision, AnswerSource::Terminal)
+    }
+
+    fn permissions(allowed: &[&str], decisions: Vec<PermissionAnswer>) -> (ToolPermissions, Arc<Scripted>) {
+        let operator = Arc::new(Scripted {
+            decisions: Mutex::new(decisions),
+            asked: Mutex::default(),
+        });
+        let allowed = allowed.iter().map(|name| (*name).to_owned());
+        (ToolPermissions::new(operator.clone(), allowed), operator)
+    }
+
+    fn call() -> ToolCall {
+        ToolCall::new("call 7", "look", json!({}))
+    }
+
+    async fn ask(permissions: &ToolPermissions, permission: Permission, tool: &str) -> Permitted {
+        let execution = fixtures::execution("scout", 1);
+        permissions
+            .ask(permission, tool, &call(), &JsonMap::new(), &execution)
+            .await
+    }
+
+    #[tokio::test]
+    async fn what_is_allowed_is_not_asked() {
+        for (allowed, permission, tool) in [
+            (vec![], Permission::Allow, "files.read"),
+            (vec!["*"], Permission::Ask, "files.read"),
+            (vec!["files"], Permission::Ask, "files.read"),
+            (vec!["files.read"], Permission::Ask, "files.read"),
+            (vec!["look"], Permission::Ask, "look"),
+        ] {
+            let (permissions, _) = permissions(&allowed, vec![]);
+            assert_eq!(ask(&permissions, permission, tool).await, Permitted::Yes, "{allowed:?}");
+        }
+        let (permissions, _) = permissions(&["*"], vec![]);
+        assert!(
+            matches!(ask(&permissions, Permission::Deny, "look").await, Permitted::No(_)),
+            "deny is deny"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_name_that_begins_alike_is_another_tool() {
+        for (allowed, tool) in [
+            ("files", "files_write"),
+            ("file", "files.read"),
+            ("files.read", "files.write"),
+            ("read", "files.read"),
+            ("look", "lo"),
+        ] {
+            let (permissions, operator) = permissions(&[allowed], vec![decided(PermissionDecision::Denied)]);
+            assert!(
+                matches!(ask(&permissions, Permission::Ask, tool).await, Permitted::No(_)),
+                "{allowed} {tool}"
+            );
+            assert_eq!(operator.asked.lock().unwrap().len(), 1);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_no_permission_is_a_refusal() {
+        for decision in [decided(PermissionDecision::Denied), PermissionAnswer::Cancelled] {
+            let (permissions, _) = permissions(&[], vec![decision.clone()]);
+            assert!(
+                matches!(ask(&permissions, Permission::Ask, "look").await, Permitted::No(_)),
+                "{decision:?}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn an_operator_decides_each_time_or_once_for_all() {
+        let decisions = vec![
+            decided(PermissionDecision::Once),
+            decided(PermissionDecision::Denied),
+            decided(PermissionDecision::Always),
+            decided(PermissionDecision::Denied),
+        ];
+        let (permissions, operator) = permissions(&["files.write"], decisions);
+        assert_eq!(ask(&permissions, Permission::Ask, "files.read").await, Permitted::Yes);
+        let Permitted::No(refused) = ask(&permissions, Permission::Ask, "files.read").await else {
+            panic!("it is refused")
+        };
+        assert!(
+            refused.contains("denied") && refused.contains("operator refused"),
+            "{refused}"
+        );
+        assert_eq!(ask(&permissions, Permission::Ask, "files.read").await, Permitted::Yes);
+        assert_eq!(ask(&permissions, Permission::Ask, "files.read").await, Permitted::Yes);
+        assert!(matches!(
+            ask(&permissions, Permission::Ask, "other").await,
+            Permitted::No(_)
+        ));
+        assert_eq!(operator.asked.lock().unwrap().len(), 4);
+    }
+
+    #[tokio::test]
+    async fn an_operator_is_told_the_call_with_all_its_arguments() {
+        let (permissions, operator) = permissions(&[], vec![decided(PermissionDecision::Once)]);
+        let arguments = json!({"path": "x".repeat(5000)});
+        let arguments = arguments.as_object().expect("an object");
+        let execution = fixtures::execution("scout", 3);
+        let asked = permissions
+            .ask(Permission::Ask, "files.read", &call(), arguments, &execution)
+            .await;
+        assert_eq!(asked, Permitted::Yes);
+        let asked = operator.asked.lock().unwrap();
+        let request = &asked[0].request;
+        let told = (&*request.agent, request.execution, &*asked[0].call, &*asked[0].tool);
+        assert_eq!(told, ("scout", 3, "call 7", "files.read"));
+        assert_eq!(asked[0].arguments, *arguments);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn time_stands_while_an_operator_decides() {
+        struct Slow;
+        impl Operator for Slow {
+            fn ask(&self, _asked: QuestionRequest) -> BoxFuture<'_, Answer> {
+                Box::pin(async { Answer::Nobody })
+            }
+            fn permit(&self, _requested: PermissionRequest) -> BoxFuture<'_, PermissionAnswer> {
+                Box::pin(async {
+                    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+                    decided(PermissionDecision::Once)
+                })
+            }
+        }
+        let permissions = ToolPermissions::new(Arc::new(Slow), []);
+        let execution = fixtures::execution("scout", 1);
+        let asked = permissions
+            .ask(Permission::Ask, "look", &call(), &JsonMap::new(), &execution)
+            .await;
+        assert_eq!(asked, Permitted::Yes);
+        assert_eq!(execution.stopwatch.elapsed(), std::time::Duration::ZERO);
+    }
+
+    #[tokio::test]
+    async fn always_answers_those_that_wait() {
+        let (permissions, operator) = permissions(&[], vec![decided(PermissionDecision::Always)]);
+        let (one, other) = tokio::join!(
+            ask(&permissions, Permission::Ask, "look"),
+            ask(&permissions, Permission::Ask, "look")
+        );
+        assert_eq!((one, other), (Permitted::Yes, Permitted::Yes));
+        assert_eq!(operator.asked.lock().unwrap().len(), 2);
+    }
+
+    #[tokio::test]
+    async fn what_is_denied_is_not_asked_whatever_allows_it() {
+        for denied in ["files", "files.read", "*"] {
+            let (permissions, operator) = permissions(&["*"], vec![]);
+            let permissions = permissions.denying([denied.to_owned()]);
+            let decided = ask(&permissions, Permission::Ask, "files.read").await;
+            assert!(matches!(decided, Permitted::No(_)), "{denied}");
+            assert_eq!(ask(&permissions, Permission::Allow, "files.read").await, Permitted::Yes);
+            assert_eq!(operator.asked.lock().unwrap().len(), 0);
+        }
+    }
+
+    #[tokio::test]
+    async fn where_nobody_is_there_the_call_waits() {
+        let (permissions, _) = permissions(&[], vec![PermissionAnswer::Nobody]);
+        let Permitted::Waits(request) = ask(&permissions, Permission::Ask, "look").await else {
+            panic!("it waits")
+        };
+        let question = request.question;
+        assert_eq!(question.prompt, "may the tool `look` be called with {}?");
+        assert_eq!(question.permission.map(|wanted| wanted.tool), Some("look".into()));
+    }
+}

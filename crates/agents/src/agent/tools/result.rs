@@ -1,0 +1,200 @@
+//! The result of a tool call, as it goes to the model and into the record.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::agent::output::schema::Schema;
+use crate::agent::{AttemptOutcome, AttemptResult};
+use ensemble_core::reply::checked;
+use ensemble_core::thread::{Attachment, ToolEnd};
+use ensemble_language::data::{JsonMap, RESPONSE};
+
+/// The end of a tool call with the files of its result.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) end: ToolEnd,
+    pub(crate) attachments: Vec<Attachment>,
+}
+
+impl From<ToolEnd> for Ended {
+    fn from(end: ToolEnd) -> Self {
+        Self {
+            end,
+            attachments: Vec::new(),
+        }
+    }
+}
+
+/// Converts the observation of a runner to the end of a tool call.
+pub(crate) fn end_of(observed: AttemptOutcome) -> ToolEnd {
+    match observed {
+        AttemptOutcome::Finished(AttemptResult { result, .. })
+        | AttemptOutcome::Recorded(AttemptResult { result, .. })
+        | AttemptOutcome::Reused(AttemptResult { result, .. }) => match result {
+            Ok(output) => ToolEnd::Result(plain(output)),
+            Err(failure) => ToolEnd::Error(failure.error),
+        },
+        AttemptOutcome::NeedsInput(requests) => {
+            let question = requests.iter().find(|request| !request.is_permission());
+            let prompt = question.map_or("", |request| request.question.prompt.trim());
+            ToolEnd::Error(format!("no operator is available to answer the question: {prompt}"))
+        }
+        AttemptOutcome::Interrupted(_) => ToolEnd::Error("the tool was interrupted".to_owned()),
+    }
+}
+
+/// The end, if its result matches the schema; otherwise an error that says what is wrong.
+pub(crate) fn matched(end: ToolEnd, name: &str, schema: Option<&Schema>) -> ToolEnd {
+    let (ToolEnd::Result(value), Some(schema)) = (&end, schema) else {
+        return end;
+    };
+    match schema.errors_of(value) {
+        errors if errors.is_empty() => end,
+        errors => ToolEnd::Error(format!(
+            "the tool ran, and its result does not match its {name}: {}",
+            errors.join("; ")
+        )),
+    }
+}
+
+/// An output with the single key `response` becomes the value of that key. A `response` that only repeats the other keys
+/// as text is left out.
+fn plain(output: JsonMap) -> Value {
+    let mut output = checked(&output).into_owned();
+    match output.remove(RESPONSE) {
+        Some(response) if output.is_empty() => response,
+        Some(response) => {
+            output.insert(RESPONSE.to_owned(), response);
+            Value::Object(output)
+        }
+        None => Value::Object(output),
+    }
+}
+
+/// Leaves out the middle of a text that is longer than `most` bytes; a value that is no text becomes its JSON text then.
+pub(crate) fn capped(end: ToolEnd, most: usize) -> ToolEnd {
+    match end {
+        ToolEnd::Error(error) => ToolEnd::Error(cut(&error, most).unwrap_or(error)),
+        ToolEnd::Result(Value::String(text)) => ToolEnd::Result(cut(&text, most).unwrap_or(text).into()),
+        ToolEnd::Result(value) => match cut(&value.to_string(), most) {
+            Some(text) => ToolEnd::Result(text.into()),
+            None => ToolEnd::Result(value),
+        },
+    }
+}
+
+/// The beginning and the end of the text, together at most `most` bytes, if the text is longer; a sentence between them
+/// says how much is missing.
+fn cut(text: &str, most: usize) -> Option<String> {
+    if text.len() <= most {
+        return None;
+    }
+    let of_end = most / 2;
+    let head = &text[..text.floor_char_boundary(most - of_end)];
+    let tail = &text[text.ceil_char_boundary(text.len() - of_end)..];
+    let missing = text.len() - head.len() - tail.len();
+    Some(format!(
+        "{head}\n[{missing} of {} bytes are left out here]\n{tail}",
+        text.len()
+    ))
+}
+
+/// The error of a tool call that has reached its time limit.
+pub(crate) fn timeout_message(limit: Duration) -> String {
+    format!("the tool had not ended after {} s and was stopped", limit.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn output(value: Value) -> AttemptOutcome {
+        let Value::Object(map) = value else {
+            panic!("an output is a map")
+        };
+        AttemptOutcome::success(map)
+    }
+
+    #[test]
+    fn outputs_become_results() {
+        let table = [
+            (json!({"response": "text"}), json!("text")),
+            (json!({"response": [1]}), json!([1])),
+            (json!({"response": "text", "n": 1}), json!({"n": 1, "response": "text"})),
+            (json!({"n": 1}), json!({"n": 1})),
+            (json!({"n": 1, "response": "{\"n\": 1}"}), json!({"n": 1})),
+            (
+                json!({"n": 1, "response": "{\"n\": 2}"}),
+                json!({"n": 1, "response": "{\"n\": 2}"}),
+            ),
+            (json!({"response": "{\"n\": 1"}), json!("{\"n\": 1")),
+            (json!({}), json!({})),
+        ];
+        for (given, expected) in table {
+            assert_eq!(end_of(output(given.clone())), ToolEnd::Result(expected), "{given}");
+        }
+    }
+
+    #[test]
+    fn only_a_result_that_matches_its_schema_is_one() {
+        let schema = Schema::compile(&json!({"type": "string", "minLength": 2})).expect("a schema");
+        let matched = |end: ToolEnd| matched(end, "`output_schema`", Some(&schema));
+        let fine = ToolEnd::Result(json!("ab"));
+        assert_eq!(matched(fine.clone()), fine);
+        let error = ToolEnd::Error("x".into());
+        assert_eq!(matched(error.clone()), error);
+        let ToolEnd::Error(error) = matched(ToolEnd::Result(json!({"n": 1}))) else {
+            panic!("an error")
+        };
+        assert_eq!(
+            error,
+            "the tool ran, and its result does not match its `output_schema`: {\"n\":1} is not of type \"string\""
+        );
+    }
+
+    #[test]
+    fn the_middle_of_what_is_too_long_is_left_out() {
+        let left_out = |missing: usize, all: usize| format!("\n[{missing} of {all} bytes are left out here]\n");
+        let table = [
+            (json!("éé"), 4, json!("éé")),
+            (json!("abcdef"), 4, json!(format!("ab{}ef", left_out(2, 6)))),
+            (json!("abcdef"), 3, json!(format!("ab{}f", left_out(3, 6)))),
+            (json!("abcdef"), 1, json!(format!("a{}", left_out(5, 6)))),
+            // A character is shown whole or not at all.
+            (json!("ééé"), 4, json!(format!("é{}é", left_out(2, 6)))),
+            (json!("ééé"), 3, json!(format!("é{}", left_out(4, 6)))),
+            (json!("aéé"), 3, json!(format!("a{}", left_out(4, 5)))),
+            (json!({"a": 1}), 7, json!({"a": 1})),
+            (json!({"a": 1}), 6, json!(format!("{{\"a{}:1}}", left_out(1, 7)))),
+        ];
+        for (given, most, expected) in table {
+            let expected = ToolEnd::Result(expected);
+            assert_eq!(capped(ToolEnd::Result(given.clone()), most), expected, "{given} {most}");
+        }
+        let error = capped(ToolEnd::Error("xyz".into()), 2);
+        assert_eq!(error, ToolEnd::Error(format!("x{}z", left_out(1, 3))));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_shown_is_the_beginning_and_the_end(text in ".{0,40}", most in 1_usize..50) {
+            let ToolEnd::Result(Value::String(shown)) = capped(ToolEnd::Result(json!(text)), most) else {
+                panic!("a text stays a text");
+            };
+            if text.len() <= most {
+                prop_assert_eq!(shown, text);
+            } else {
+                let (head, rest) = shown.split_once("\n[").expect("a sentence");
+                let (number, tail) = rest.split_once(" bytes are left out here]\n").expect("its end");
+                let missing: usize = number.split(' ').next().expect("a number").parse().expect("a number");
+                prop_assert!(text.starts_with(head) && text.ends_with(tail));
+                prop_assert!(head.len() + tail.len() <= most);
+                prop_assert_eq!(head.len() + missing + tail.len(), text.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! The events that may follow in a state: a table of phases and events with one illegal arm.
+//!
+//! Invariant: an event that [`ConversationState::check_event`] refuses changes nothing. Events of agents that the plan
+//! does not have are legal in an open turn, because a fork may have removed the agent.
+
+use std::sync::Arc;
+
+use super::ConversationState;
+use super::turn::{OpenExecution, OpenTurn, Slot};
+use crate::conversation::event::{Event, Record, TurnFinished};
+use crate::conversation::outcome::CompletionReason;
+
+/// A record whose event may not follow the records before it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("record {seq} (`{event}`) cannot follow the records before it: {reason}")]
+pub struct IllegalRecord {
+    /// The number of the record.
+    pub seq: u64,
+    /// The name of the event.
+    pub event: &'static str,
+    /// The reason.
+    pub reason: IllegalEvent,
+}
+
+/// The reason why an event is illegal in the present state.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum IllegalEvent {
+    /// The event is not `run_started`, and the run has not started.
+    #[error("the run has not started")]
+    NotStarted,
+    /// The run starts a second time.
+    #[error("the run has already started")]
+    AlreadyStarted,
+    /// The run has ended with this outcome, which the event does not continue.
+    #[error("the run has ended ({0})")]
+    RunEnded(CompletionReason),
+    /// A message continues a run that has not ended.
+    #[error("the run has not ended")]
+    NotEnded,
+    /// A turn starts or finishes in a run that was interrupted.
+    #[error("the run is interrupted")]
+    Interrupted,
+    /// A turn starts while another turn is open.
+    #[error("turn {0} is open")]
+    TurnOpen(u32),
+    /// The event belongs to a turn, and no turn is open.
+    #[error("no turn is open")]
+    NoOpenTurn,
+    /// The event belongs to another turn than the next or the open one.
+    #[error("it belongs to turn {event} instead of turn {expected}")]
+    OtherTurn {
+        /// The turn of the event.
+        event: u32,
+        /// The next turn, or the open one.
+        expected: u32,
+    },
+    /// The agent does not run in the open turn.
+    #[error("`{0}` does not run in this turn")]
+    NotInTurn(Arc<str>),
+    /// No attempt of the agent is running.
+    #[error("no attempt of `{0}` is running")]
+    NoAttempt(Arc<str>),
+    /// The execution of the agent waits for an answer.
+    #[error("`{0}` waits for an answer")]
+    ExecutionWaiting(Arc<str>),
+    /// The execution of the agent has ended.
+    #[error("the execution of `{0}` has ended")]
+    ExecutionEnded(Arc<str>),
+    /// The turn finishes before this execution has ended.
+    #[error("the execution of `{0}` has not ended")]
+    ExecutionOpen(Arc<str>),
+}
+
+/// The phase of a run.
+#[derive(Clone, Copy)]
+enum Phase<'a> {
+    BeforeStart,
+    BetweenTurns,
+    InTurn(&'a OpenTurn),
+    Interrupted(Option<&'a OpenTurn>),
+    Ended(CompletionReason),
+}
+
+/// The progress that an event of an execution needs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Needed {
+    /// The execution has not ended, and does not wait.
+    Pending,
+    /// An attempt is running.
+    Attempt,
+    /// The execution has not ended. It may wait for other answers.
+    Open,
+}
+
+/// The turn and the agent of an event, and the progress that the event needs.
+#[derive(Clone, Copy)]
+struct ExecutionEvent<'a> {
+    turn: u32,
+    agent: &'a Arc<str>,
+    needed: Needed,
+}
+
+impl ConversationState {
+    /// Checks whether the event may follow in this state.
+    ///
+    /// # Errors
+    /// The event is illegal.
+    pub fn check_event(&self, event: &Event) -> Result<(), IllegalEvent> {
+        let execution = execution_event(event);
+        match (self.phase(), event) {
+            (Phase::BeforeStart, Event::RunStarted(_)) => Ok(()),
+            (Phase::BetweenTurns, Event::TurnStarted(turn)) => expect_turn(turn.turn, self.turn_count + 1),
+            (Phase::InTurn(open), Event::TurnFinished(finished)) => check_finish(open, finished),
+            (Phase::InTurn(open) | Phase::Interrupted(Some(open)), _) if let Some(execution) = execution => {
+                self.check_execution(open, execution)
+            }
+            (Phase::BetweenTurns | Phase::InTurn(_), Event::ContextSet(_)) => Ok(()),
+            (
+                Phase::BetweenTurns | Phase::InTurn(_) | Phase::Interrupted(_),
+                Event::RunResumed(_) | Event::Interrupted(_) | Event::RunEnded(_),
+            ) => Ok(()),
+            (Phase::Ended(outcome), Event::RunResumed(_)) if outcome.is_resumable() => Ok(()),
+            (Phase::Ended(outcome), Event::MessageAdded(_)) if outcome.is_continuable() => Ok(()),
+            (phase, event) => Err(illegal(phase, event)),
+        }
+    }
+
+    /// Checks whether the record may follow in this state.
+    pub(crate) fn check_record(&self, record: &Record) -> Result<(), IllegalRecord> {
+        self.check_event(&record.event).map_err(|reason| IllegalRecord {
+            seq: record.seq,
+            event: record.event.name(),
+            reason,
+        })
+    }
+
+    fn phase(&self) -> Phase<'_> {
+        match (&self.started, &self.ended, &self.interrupted, &self.open_turn) {
+            (None, ..) => Phase::BeforeStart,
+            (_, Some(ended), ..) => Phase::Ended(ended.completion_reason),
+            (.., Some(_), open) => Phase::Interrupted(open.as_ref()),
+            (.., None, Some(open)) => Phase::InTurn(open),
+            (.., None, None) => Phase::BetweenTurns,
+        }
+    }
+
+    fn check_execution(&self, open: &OpenTurn, event: ExecutionEvent<'_>) -> Result<(), IllegalEvent> {
+        expect_turn(event.turn, open.turn)?;
+        let Some(id) = self.plan.id(event.agent) else {
+            return Ok(());
+        };
+        let found = open.slots.binary_search_by_key(&id, |slot| slot.agent);
+        let Ok(at) = found else {
+            return Err(IllegalEvent::NotInTurn(event.agent.clone()));
+        };
+        let slot = &open.slots[at];
+        match (&slot.progress, event.needed) {
+            (OpenExecution::Pending, Needed::Pending)
+            | (OpenExecution::Pending | OpenExecution::Waiting(_), Needed::Open) => Ok(()),
+            (OpenExecution::Pending, _) if slot.attempt > slot.last_ended => Ok(()),
+            (OpenExecution::Pending, _) => Err(IllegalEvent::NoAttempt(event.agent.clone())),
+            (OpenExecution::Waiting(_), _) => Err(IllegalEvent::ExecutionWaiting(event.agent.clone())),
+            (OpenExecution::Finished(_), _) => Err(IllegalEvent::ExecutionEnded(event.agent.clone())),
+        }
+    }
+}
+
+/// Returns the reason why the event is illegal in the phase, which it is.
+fn illegal(phase: Phase<'_>, event: &Event) -> IllegalEvent {
+    match (phase, event) {
+        (Phase::BeforeStart, _) => IllegalEvent::NotStarted,
+        (_, Event::RunStarted(_)) => IllegalEvent::AlreadyStarted,
+        (Phase::Ended(outcome), _) => IllegalEvent::RunEnded(outcome),
+        (_, Event::MessageAdded(_)) => IllegalEvent::NotEnded,
+        (Phase::InTurn(open), _) => IllegalEvent::TurnOpen(open.turn),
+        (Phase::Interrupted(None), _) if execution_event(event).is_some() => IllegalEvent::NoOpenTurn,
+        (Phase::Interrupted(_), _) => IllegalEvent::Interrupted,
+        (Phase::BetweenTurns, _) => IllegalEvent::NoOpenTurn,
+    }
+}
+
+fn expect_turn(event: u32, expected: u32) -> Result<(), IllegalEvent> {
+    match event == expected {
+        true => Ok(()),
+        false => Err(IllegalEvent::OtherTurn { event, expected }),
+    }
+}
+
+fn check_finish(open: &OpenTurn, finished: &TurnFinished) -> Result<(), IllegalEvent> {
+    expect_turn(finished.turn, open.turn)?;
+    let is_open = |slot: &&Slot| !matches!(slot.progress, OpenExecution::Finished(_));
+    match open.slots.iter().find(is_open) {
+        None => Ok(()),
+        Some(slot) => Err(IllegalEvent::ExecutionOpen(slot.start.agent.clone())),
+    }
+}
+
+/// Returns the turn and the agent of an event of an execution.
+fn execution_event(event: &Event) -> Option<ExecutionEvent<'_>> {
+    let (turn, agent, needed) = match event {
+        Event::ExecutionStarted(event) => (event.turn, &event.agent, Needed::Pending),
+        Event::ExecutionFinished(event) => (event.turn, &event.agent, Needed::Pending),
+        Event::AttemptFailed(event) => (event.turn, &event.agent, Needed::Attempt),
+        Event::PartEnded(event) => (event.turn, &event.agent, Needed::Attempt),
+        Event::InputRequested(event) => (event.turn, &event.agent, Needed::Open),
+        other => {
+            let within = other.within()?;
+            (within.turn, &within.agent, Needed::Attempt)
+        }
+    };
+    Some(ExecutionEvent { turn, agent, needed })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+//! The Rhai engine that evaluates all conditions.
+//!
+//! The engine starts empty and knows only the functions that are registered here, so nothing must be removed from it.
+//! Its limits are those of the sandbox.
+
+use std::cmp::Ordering;
+use std::sync::LazyLock;
+
+use rhai::{Array, Dynamic, Engine, EvalAltResult, INT, OptimizationLevel, Position};
+
+use crate::condition::evaluation::operators::{
+    Arithmetic, Fault, Outcome, arithmetic, contains, equal, index, member, minus, order, plus, truth,
+};
+use crate::condition::evaluation::value::{Datum, Map};
+use crate::condition::functions::FUNCTIONS;
+use crate::condition::{ITEM_LIMIT, OPERATION_LIMIT, STRING_LIMIT};
+
+/// An error that passes through the engine.
+#[derive(Debug, Clone)]
+pub(crate) struct Sited {
+    pub(crate) site: usize,
+    pub(crate) fault: Fault,
+}
+
+type Reply<T> = Result<T, Box<EvalAltResult>>;
+
+/// The engine; it is created when it is first needed.
+pub(crate) static ENGINE: LazyLock<Engine> = LazyLock::new(build);
+
+fn build() -> Engine {
+    let mut engine = Engine::new_raw();
+    engine
+        .set_optimization_level(OptimizationLevel::None)
+        .set_max_operations(OPERATION_LIMIT)
+        .set_max_string_size(STRING_LIMIT)
+        // A map literal is passed as a list of its keys and values.
+        .set_max_array_size(2 * ITEM_LIMIT)
+        .set_max_map_size(ITEM_LIMIT)
+        .set_max_call_levels(1)
+        .set_max_functions(0)
+        // The depth was already limited by the parser of conditions.
+        .set_max_expr_depths(0, 0)
+        .disable_symbol("eval")
+        .disable_symbol("import")
+        .disable_symbol("print")
+        .disable_symbol("debug");
+    register_truth(&mut engine);
+    register_arithmetic(&mut engine);
+    register_comparisons(&mut engine);
+    register_access(&mut engine);
+    engine
+}
+
+fn register_truth(engine: &mut Engine) {
+    engine
+        .register_fn("truth", |site: INT, value: Dynamic| sited(site, truth(&value.into())))
+        .register_fn("untrue", |site: INT, value: Dynamic| {
+            sited(site, truth(&value.into()).map(|truth| !truth))
+        })
+        .register_fn("missing", |_: INT, value: Dynamic| value.is_unit())
+        .register_fn("present", |value: Dynamic| !value.is_unit())
+        .register_fn("smallest", || INT::MIN);
+}
+
+fn register_arithmetic(engine: &mut Engine) {
+    for (name, operator) in [
+        ("add", Arithmetic::Add),
+        ("subtract", Arithmetic::Subtract),
+        ("multiply", Arithmetic::Multiply),
+        ("divide", Arithmetic::Divide),
+        ("remainder", Arithmetic::Remainder),
+    ] {
+        engine.register_fn(name, move |site: INT, a: Dynamic, b: Dynamic| {
+            value(site, arithmetic(operator, &a.into(), &b.into()))
+        });
+    }
+    engine
+        .register_fn("minus", |site: INT, a: Dynamic| value(site, minus(&a.into())))
+        .register_fn("plus", |site: INT, a: Dynamic| value(site, plus(&a.into())));
+}
+
+fn register_comparisons(engine: &mut Engine) {
+    type Holds = fn(Ordering) -> bool;
+    let orders: [(&str, &'static str, Holds); 4] = [
+        ("less", "<", Ordering::is_lt),
+        ("less_equal", "<=", Ordering::is_le),
+        ("greater", ">", Ordering::is_gt),
+        ("greater_equal", ">=", Ordering::is_ge),
+    ];
+    for (name, symbol, holds) in orders {
+        engine.register_fn(name, move |site: INT, a: Dynamic, b: Dynamic| {
+            sited(site, order(symbol, &a.into(), &b.into()).map(holds))
+        });
+    }
+    engine
+        .register_fn("equal", |_: INT, a: Dynamic, b: Dynamic| equal(&a.into(), &b.into()))
+        .register_fn("different", |_: INT, a: Dynamic, b: Dynamic| {
+            !equal(&a.into(), &b.into())
+        })
+        .register_fn("within", |site: INT, a: Dynamic, b: Dynamic| {
+            sited(site, contains(&b.into(), &a.into()))
+        })
+        .register_fn("without", |site: INT, a: Dynamic, b: Dynamic| {
+            sited(site, contains(&b.into(), &a.into()).map(|found| !found))
+        });
+}
+
+fn register_access(engine: &mut Engine) {
+    engine
+        .register_fn("member", |site: INT, base: Dynamic, name: rhai::ImmutableString| {
+            value(site, member(&base.into(), &name))
+        })
+        .register_fn("index", |site: INT, base: Dynamic, at: Dynamic| {
+            value(site, index(&base.into(), &at.into()))
+        })
+        .register_fn("apply", |site: INT, function: INT, arguments: Array| {
+            let arguments: Vec<Datum> = arguments.into_iter().map(Datum::from).collect();
+            let function = usize::try_from(function).ok().and_then(|at| FUNCTIONS.get(at));
+            let Some(function) = function.filter(|function| arguments.len() >= function.least) else {
+                return value(site, crate::condition::evaluation::operators::fault("unknown function"));
+            };
+            value(site, (function.run)(&arguments))
+        })
+        .register_fn("map", |_: INT, items: Array| {
+            let mut items = items.into_iter();
+            let mut entries = Vec::with_capacity(items.len() / 2);
+            while let (Some(key), Some(value)) = (items.next(), items.next()) {
+                entries.push((key.into_immutable_string().unwrap_or_default(), value.into()));
+            }
+            Dynamic::from(Map::Own(entries.into()))
+        });
+}
+
+fn value(site: INT, outcome: Outcome) -> Reply<Dynamic> {
+    sited(site, outcome.map(Datum::into))
+}
+
+fn sited<T>(site: INT, outcome: Result<T, Fault>) -> Reply<T> {
+    outcome.map_err(|fault| {
+        let site = usize::try_from(site).unwrap_or_default();
+        EvalAltResult::ErrorRuntime(Dynamic::from(Sited { site, fault }), Position::NONE).into()
+    })
+}

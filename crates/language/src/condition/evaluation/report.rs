@@ -1,0 +1,93 @@
+//! Values in the form for reports: short, whatever their size.
+
+use serde_json::{Map as JsonMap, Value};
+
+use crate::condition::evaluation::value::{Datum, Map};
+
+/// Longer strings are shortened in reports.
+const TEXT_BYTES: usize = 200;
+/// Of longer collections only the first items are shown.
+const ITEMS: usize = 8;
+/// The depth to which nested collections are shown.
+const DEPTH: usize = 3;
+/// The maximum length of a value in a message, in characters.
+const MESSAGE_CHARS: usize = 60;
+
+/// A value as JSON; long strings and collections are shortened.
+pub(crate) fn shorten(datum: &Datum) -> Value {
+    shorten_to(datum, DEPTH)
+}
+
+fn shorten_to(datum: &Datum, depth: usize) -> Value {
+    match datum {
+        Datum::Nothing => Value::Null,
+        Datum::Bool(value) => Value::Bool(*value),
+        Datum::Int(value) => Value::from(*value),
+        Datum::Float(value) => Value::from(*value),
+        Datum::Text(text) => Value::String(shorten_text(text.as_str())),
+        Datum::List(list) if depth == 0 && list.len() > 0 => Value::String(format!("… {} items", list.len())),
+        Datum::List(list) => {
+            let mut items: Vec<Value> = list
+                .iter()
+                .take(ITEMS)
+                .map(|item| shorten_to(&item, depth - 1))
+                .collect();
+            if list.len() > ITEMS {
+                items.push(Value::String(format!("… {} more", list.len() - ITEMS)));
+            }
+            Value::Array(items)
+        }
+        Datum::Map(map) if depth == 0 && map.len() > 0 => Value::String(format!("… {} keys", map.len())),
+        Datum::Map(map) => Value::Object(shorten_map(map, depth)),
+    }
+}
+
+fn shorten_map(map: &Map, depth: usize) -> JsonMap<String, Value> {
+    let mut entries: JsonMap<String, Value> = map
+        .first_keys(ITEMS)
+        .into_iter()
+        .map(|key| {
+            let value = map
+                .get(&key)
+                .map_or(Value::Null, |value| shorten_to(&value, depth.saturating_sub(1)));
+            (shorten_text(&key), value)
+        })
+        .collect();
+    if map.len() > ITEMS {
+        entries.insert("…".into(), Value::String(format!("{} more", map.len() - ITEMS)));
+    }
+    entries
+}
+
+fn shorten_text(text: &str) -> String {
+    if text.len() <= TEXT_BYTES {
+        return text.to_owned();
+    }
+    format!("{}…", &text[..text.floor_char_boundary(TEXT_BYTES)])
+}
+
+/// A value in a message: `'abc'`, `3`, `[1, 2]`.
+pub(crate) fn show(datum: &Datum) -> String {
+    let text = match datum {
+        Datum::Nothing => return "None".into(),
+        Datum::Text(text) => {
+            let shown: String = text.as_str().chars().take(MESSAGE_CHARS + 1).collect();
+            return format!("'{}'", clip(&shown).escape_debug().to_string().replace("\\\"", "\""));
+        }
+        _ => shorten(datum).to_string(),
+    };
+    clip(&text)
+}
+
+/// At most [`MESSAGE_CHARS`] characters of the text, on one line.
+pub(crate) fn clip(text: &str) -> String {
+    let mut line = String::new();
+    for (count, c) in text.chars().enumerate() {
+        if count == MESSAGE_CHARS {
+            line.push('…');
+            break;
+        }
+        line.push(c);
+    }
+    line
+}

@@ -1,0 +1,308 @@
+//! Splits the text into tokens: names, numbers, strings and symbols of Rhai and Python.
+//!
+//! Symbols that are not allowed in conditions (`=`, `;`, `//`, …) are tokens too, so that the parser can say what to
+//! write instead.
+
+use crate::condition::{CompileError, STRING_LIMIT};
+use crate::names::{is_identifier_char, starts_identifier};
+use crate::source::Span;
+
+/// A token and its position in bytes.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Token<'a> {
+    pub(crate) kind: TokenKind<'a>,
+    pub(crate) span: Span,
+}
+
+/// The kinds of tokens.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum TokenKind<'a> {
+    /// Up to 2^63, one more than the largest integer, because the smallest integer is written with a sign.
+    Int(u64),
+    Float(f64),
+    Text(String),
+    Name(&'a str),
+    Symbol(&'static str),
+    End,
+}
+
+/// All symbols, longer ones first.
+const SYMBOLS: &[&str] = &[
+    "**=", "===", "!==", "...", "..=", "//=", "<<=", ">>=", "**", "//", "/*", "==", "!=", "<>", "<<", "<=", ">>", ">=",
+    "&&", "||", "??", "?.", "?[", "=>", "->", ":=", "+=", "-=", "*=", "/=", "%=", "::", "..", "#{", "(", ")", "[", "]",
+    "{", "}", ",", ".", ":", ";", "+", "-", "*", "/", "%", "<", ">", "=", "!", "?", "|", "&", "^", "~", "@", "#",
+];
+
+struct Lexer<'a> {
+    text: &'a str,
+    at: usize,
+    tokens: Vec<Token<'a>>,
+}
+
+/// All tokens of the text; the last token is the end of the text.
+pub(crate) fn tokens(text: &str) -> Result<Vec<Token<'_>>, CompileError> {
+    let mut lexer = Lexer {
+        text,
+        at: 0,
+        tokens: Vec::with_capacity(text.len() / 4 + 1),
+    };
+    while lexer.skip_space() {
+        let start = lexer.at;
+        let kind = lexer.token()?;
+        lexer.tokens.push(Token {
+            kind,
+            span: Span::new(start, lexer.at),
+        });
+    }
+    lexer.tokens.push(Token {
+        kind: TokenKind::End,
+        span: Span::new(text.len(), text.len()),
+    });
+    Ok(lexer.tokens)
+}
+
+fn error<T>(message: impl Into<String>, span: Span, help: &str) -> Result<T, CompileError> {
+    Err(CompileError {
+        message: message.into(),
+        span,
+        help: (!help.is_empty()).then(|| help.to_owned()),
+    })
+}
+
+impl<'a> Lexer<'a> {
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    /// The character after the next one.
+    fn second(&self) -> Option<char> {
+        self.rest().chars().nth(1)
+    }
+
+    fn bump(&mut self) -> Option<char> {
+        let c = self.peek()?;
+        self.at += c.len_utf8();
+        Some(c)
+    }
+
+    /// Returns whether anything follows after white space.
+    fn skip_space(&mut self) -> bool {
+        let rest = self.rest();
+        self.at += rest.len() - rest.trim_start().len();
+        self.at < self.text.len()
+    }
+
+    fn take_while(&mut self, keep: impl Fn(char) -> bool) -> &'a str {
+        let rest = self.rest();
+        let length = rest.find(|c| !keep(c)).unwrap_or(rest.len());
+        self.at += length;
+        &rest[..length]
+    }
+
+    fn token(&mut self) -> Result<TokenKind<'a>, CompileError> {
+        match self.peek() {
+            Some(quote @ ('\'' | '"')) => self.string(quote),
+            Some(c) if c.is_ascii_digit() => self.number(),
+            Some('.') if self.second().is_some_and(|c| c.is_ascii_digit()) && !self.after_value() => self.number(),
+            Some(c) if starts_identifier(c) => self.name(),
+            _ => self.symbol(),
+        }
+    }
+
+    /// Returns whether the previous token ends a value, so that a dot is a member access.
+    fn after_value(&self) -> bool {
+        self.tokens.last().is_some_and(|token| {
+            token.span.end == self.at
+                && !matches!(token.kind, TokenKind::Symbol(symbol) if !matches!(symbol, ")" | "]" | "}"))
+        })
+    }
+
+    fn name(&mut self) -> Result<TokenKind<'a>, CompileError> {
+        let start = self.at;
+        let name = self.take_while(is_identifier_char);
+        if matches!(self.peek(), Some('\'' | '"')) && name.len() <= 2 && !matches!(name, "in" | "is" | "or" | "if") {
+            return error(
+                format!("string prefix `{name}` is not supported"),
+                Span::new(start, self.at + 1),
+                "write '…' or \"…\", and join strings with `+`",
+            );
+        }
+        Ok(TokenKind::Name(name))
+    }
+
+    fn symbol(&mut self) -> Result<TokenKind<'a>, CompileError> {
+        let rest = self.rest().as_bytes();
+        // The first byte is enough to exclude most symbols.
+        let first = rest.first().copied().unwrap_or_default();
+        let mut possible = SYMBOLS.iter().filter(|symbol| symbol.as_bytes()[0] == first);
+        if let Some(symbol) = possible.find(|symbol| rest.starts_with(symbol.as_bytes())) {
+            self.at += symbol.len();
+            return Ok(TokenKind::Symbol(symbol));
+        }
+        let start = self.at;
+        let c = self.bump().unwrap_or_default();
+        let help = match c {
+            '`' | '“' | '”' | '„' | '‘' | '’' | '«' | '»' => "write strings as '…' or \"…\"",
+            '≠' => "write `!=`",
+            '≤' => "write `<=`",
+            '≥' => "write `>=`",
+            '∧' => "write `and`",
+            '∨' => "write `or`",
+            '¬' => "write `not`",
+            '×' => "write `*`",
+            '−' | '–' | '—' => "write `-`",
+            '$' => "write names without `$`",
+            _ => "",
+        };
+        error(
+            format!("unexpected character `{}`", c.escape_debug()),
+            Span::new(start, self.at),
+            help,
+        )
+    }
+
+    fn number(&mut self) -> Result<TokenKind<'a>, CompileError> {
+        let start = self.at;
+        let radix = match self.rest().as_bytes() {
+            [b'0', b'x' | b'X', ..] => 16,
+            [b'0', b'o' | b'O', ..] => 8,
+            [b'0', b'b' | b'B', ..] => 2,
+            _ => 10,
+        };
+        let kind = if radix == 10 {
+            self.decimal(start)
+        } else {
+            self.at += 2;
+            let digits = self.take_while(|c| c == '_' || c.is_digit(radix)).replace('_', "");
+            self.int(start, u64::from_str_radix(&digits, radix).ok(), digits.is_empty())
+        }?;
+        if self.peek().is_some_and(is_identifier_char) {
+            self.take_while(is_identifier_char);
+            let written = &self.text[start..self.at];
+            return error(
+                format!("`{written}` is not a number and not a name"),
+                Span::new(start, self.at),
+                "a name must start with a letter or `_`",
+            );
+        }
+        Ok(kind)
+    }
+
+    fn decimal(&mut self, start: usize) -> Result<TokenKind<'a>, CompileError> {
+        let digit = |c: char| c == '_' || c.is_ascii_digit();
+        self.take_while(digit);
+        let mut float = false;
+        if self.peek() == Some('.') && !self.second().is_some_and(|c| starts_identifier(c) || c == '.') {
+            float = true;
+            self.bump();
+            self.take_while(digit);
+        }
+        let mut after = self.rest().chars().skip(1);
+        let exponent = matches!(self.peek(), Some('e' | 'E'))
+            && match after.next() {
+                Some('+' | '-') => after.next().is_some_and(|c| c.is_ascii_digit()),
+                next => next.is_some_and(|c| c.is_ascii_digit()),
+            };
+        if exponent {
+            float = true;
+            self.at += 2;
+            self.take_while(digit);
+        }
+        let written = self.text[start..self.at].replace('_', "");
+        if !float {
+            return self.int(start, written.parse().ok(), false);
+        }
+        match written.parse::<f64>() {
+            Ok(number) if number.is_finite() => Ok(TokenKind::Float(number)),
+            _ => error("the number is too large", Span::new(start, self.at), ""),
+        }
+    }
+
+    fn int(&self, start: usize, value: Option<u64>, empty: bool) -> Result<TokenKind<'a>, CompileError> {
+        let span = Span::new(start, self.at);
+        match value {
+            _ if empty => error("the number has no digits", span, ""),
+            Some(value) if value <= i64::MAX.unsigned_abs() + 1 => Ok(TokenKind::Int(value)),
+            _ => error(
+                "the integer is too large",
+                span,
+                "the largest integer is 9223372036854775807; write a larger number with a decimal point",
+            ),
+        }
+    }
+
+    fn string(&mut self, quote: char) -> Result<TokenKind<'a>, CompileError> {
+        let start = self.at;
+        self.bump();
+        let mut text = String::new();
+        loop {
+            let plain = self.take_while(|c| c != quote && c != '\\' && c != '\n');
+            text.push_str(plain);
+            match self.peek() {
+                Some('\\') => self.escape(&mut text)?,
+                Some(c) if c == quote => break,
+                _ => {
+                    return error(
+                        format!("the string has no closing {quote}"),
+                        Span::new(start, self.at),
+                        "a string must end on the line where it starts; write a line break as `\\n`",
+                    );
+                }
+            }
+        }
+        self.bump();
+        if text.len() > STRING_LIMIT {
+            return error("the string is longer than 1 MiB", Span::new(start, self.at), "");
+        }
+        Ok(TokenKind::Text(text))
+    }
+
+    fn escape(&mut self, text: &mut String) -> Result<(), CompileError> {
+        let start = self.at;
+        self.bump();
+        let digits = match self.bump() {
+            Some('n') => return push(text, '\n'),
+            Some('t') => return push(text, '\t'),
+            Some('r') => return push(text, '\r'),
+            Some('0') => return push(text, '\0'),
+            Some(c @ ('\\' | '\'' | '"')) => return push(text, c),
+            Some('x') => 2,
+            Some('u') => 4,
+            Some('U') => 8,
+            _ => {
+                return error(
+                    "unknown escape sequence",
+                    Span::new(start, self.at),
+                    "write a backslash as `\\\\`",
+                );
+            }
+        };
+        let number: String = self
+            .rest()
+            .chars()
+            .take(digits)
+            .take_while(char::is_ascii_hexdigit)
+            .collect();
+        self.at += number.len();
+        let character = (number.len() == digits)
+            .then(|| u32::from_str_radix(&number, 16).ok().and_then(char::from_u32))
+            .flatten();
+        match character {
+            Some(c) => push(text, c),
+            None => error(
+                "the escape sequence is not a character",
+                Span::new(start, self.at),
+                "write `\\xHH`, `\\uHHHH` or `\\UHHHHHHHH`",
+            ),
+        }
+    }
+}
+
+fn push(text: &mut String, c: char) -> Result<(), CompileError> {
+    text.push(c);
+    Ok(())
+}

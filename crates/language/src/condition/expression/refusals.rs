@@ -1,0 +1,235 @@
+//! Error messages for expressions that are not allowed in conditions, with suggestions what to write instead.
+
+use crate::condition::evaluation::report::clip;
+use crate::condition::expression::lexer::{Token, TokenKind};
+use crate::condition::expression::tree::Variable;
+use crate::condition::functions::FUNCTIONS;
+use crate::condition::{CompileError, PartNames};
+use crate::diagnostic::did_you_mean;
+use crate::source::Span;
+
+const ONE_EXPRESSION: &str = "a condition must be one expression, without statements, loops or local variables";
+const CONTEXT_HELP: &str = "a key of the context";
+
+/// Words with a meaning in Rhai or Python that are not part of conditions.
+const RESERVED: &[(&str, &str)] = &[
+    ("let", ONE_EXPRESSION),
+    ("const", ONE_EXPRESSION),
+    ("while", ONE_EXPRESSION),
+    ("loop", ONE_EXPRESSION),
+    ("do", ONE_EXPRESSION),
+    (
+        "for",
+        "conditions do not support loops or comprehensions; use `any`, `all`, `sum`, `count` or `in`",
+    ),
+    ("fn", ONE_EXPRESSION),
+    ("def", ONE_EXPRESSION),
+    ("return", "write only the expression"),
+    ("break", ONE_EXPRESSION),
+    ("continue", ONE_EXPRESSION),
+    ("throw", ONE_EXPRESSION),
+    ("raise", ONE_EXPRESSION),
+    ("try", ONE_EXPRESSION),
+    ("assert", ONE_EXPRESSION),
+    ("with", ONE_EXPRESSION),
+    ("class", ONE_EXPRESSION),
+    ("del", ONE_EXPRESSION),
+    ("pass", ONE_EXPRESSION),
+    ("global", ONE_EXPRESSION),
+    ("async", ONE_EXPRESSION),
+    ("await", ONE_EXPRESSION),
+    ("yield", ONE_EXPRESSION),
+    ("import", "conditions cannot import modules"),
+    ("from", "conditions cannot import modules"),
+    ("export", "conditions cannot import modules"),
+    ("lambda", "conditions cannot define functions"),
+    ("switch", "write `x if c else y`"),
+    ("match", "write `x if c else y`"),
+    ("eval", "conditions cannot execute code from a string"),
+    ("exec", "conditions cannot execute code from a string"),
+    ("print", "conditions cannot print"),
+    ("debug", "conditions cannot print"),
+    ("Fn", "conditions can only call the functions of the language reference"),
+    (
+        "call",
+        "conditions can only call the functions of the language reference",
+    ),
+    (
+        "curry",
+        "conditions can only call the functions of the language reference",
+    ),
+    ("this", "conditions do not support `this`"),
+    ("null", "write `None` or `()`"),
+    ("nil", "write `None` or `()`"),
+    ("none", "write `None` or `()`"),
+    ("undefined", "write `None` or `()`"),
+    ("AND", "write `and`"),
+    ("OR", "write `or`"),
+    ("NOT", "write `not`"),
+    ("IN", "write `in`"),
+    ("TRUE", "write `True` or `true`"),
+    ("FALSE", "write `False` or `false`"),
+    ("not", "put parentheses around it: `(not x)`"),
+    ("elif", "write `x if c else y`"),
+    ("and", ""),
+    ("or", ""),
+    ("in", ""),
+    ("is", ""),
+    ("else", ""),
+];
+
+/// Symbols that are not allowed in conditions, and the reasons.
+const SYMBOLS: &[(&str, &str)] = &[
+    (
+        "=",
+        "`=` is an assignment, and conditions cannot change values; compare with `==`",
+    ),
+    ("===", "compare with `==`"),
+    ("!==", "compare with `!=`"),
+    ("<>", "compare with `!=`"),
+    ("=<", "compare with `<=`"),
+    ("=>", "compare with `>=`"),
+    ("**", "conditions do not support powers; use multiplication"),
+    (
+        "//",
+        "conditions do not support integer division or comments; write `floor(a / b)`",
+    ),
+    ("/*", "conditions do not support comments; use a YAML comment"),
+    ("#", "conditions do not support comments; use a YAML comment"),
+    ("&", "write `and` or `&&`"),
+    ("|", "write `or` or `||`; conditions do not support closures"),
+    ("||", "conditions do not support closures"),
+    ("^", "conditions do not support bit operators"),
+    ("~", "write `not`"),
+    ("<<", "conditions do not support bit operators"),
+    (">>", "conditions do not support bit operators"),
+    ("?", "write `x if c else y`"),
+    (";", ONE_EXPRESSION),
+    ("->", "conditions do not support closures"),
+    ("..", "conditions do not support ranges; write `a <= x < b`"),
+    ("..=", "conditions do not support ranges; write `a <= x <= b`"),
+    ("...", ""),
+    ("::", "conditions do not support modules"),
+    ("{", "conditions do not support blocks; write a map as `{'key': value}`"),
+];
+
+/// Returns whether the word cannot be a variable or a function.
+pub(crate) fn is_reserved(name: &str) -> bool {
+    RESERVED.iter().any(|(word, _)| *word == name)
+}
+
+/// Returns whether a condition has a variable or a word of this name, so that an item cannot be called so.
+pub fn is_taken(name: &str) -> bool {
+    const WORDS: [&str; 12] = [
+        "and", "or", "not", "in", "is", "if", "else", "True", "true", "False", "false", "None",
+    ];
+    Variable::named(name).is_some() || is_reserved(name) || WORDS.contains(&name) || name == PartNames::PART
+}
+
+/// The reason why this token is not allowed here.
+pub(crate) fn unexpected(expected: &str, previous: Option<&TokenKind<'_>>, token: &Token<'_>) -> CompileError {
+    let (message, help) = match &token.kind {
+        TokenKind::End => ("unexpected end of the condition".to_owned(), expected.to_owned()),
+        TokenKind::Symbol(symbol) => {
+            let assigns = symbol.len() > 1 && symbol.ends_with('=') && !matches!(*symbol, "==" | "!=" | "<=" | ">=");
+            let help = match SYMBOLS.iter().find(|(refused, _)| refused == symbol) {
+                Some(&(_, help)) => help.to_owned(),
+                None if assigns => "conditions cannot change values; compare with `==`".to_owned(),
+                None => expected.to_owned(),
+            };
+            (format!("unexpected `{symbol}`"), help)
+        }
+        TokenKind::Name(name) => {
+            let help = reserved_help(name).unwrap_or_else(|| match previous {
+                Some(TokenKind::Name(before)) if !is_reserved(before) => beside(before, name, expected),
+                _ => near_word(name).unwrap_or_else(|| expected.to_owned()),
+            });
+            (format!("unexpected `{}`", clip(name)), help)
+        }
+        TokenKind::Int(_) | TokenKind::Float(_) => ("unexpected number".to_owned(), expected.to_owned()),
+        TokenKind::Text(_) => ("unexpected string".to_owned(), expected.to_owned()),
+    };
+    CompileError {
+        message,
+        span: token.span,
+        help: Some(help),
+    }
+}
+
+/// Two names without an operator between them.
+fn beside(before: &str, name: &str, expected: &str) -> String {
+    near_word(name)
+        .or_else(|| reserved_help(before))
+        .unwrap_or_else(|| expected.to_owned())
+}
+
+fn reserved_help(name: &str) -> Option<String> {
+    RESERVED
+        .iter()
+        .find(|(word, help)| *word == name && !help.is_empty())
+        .map(|(_, help)| (*help).to_owned())
+}
+
+fn near_word(name: &str) -> Option<String> {
+    did_you_mean(name, ["and", "or", "not", "in", "is", "if", "else"].into_iter())
+        .map(|word| format!("did you mean `{word}`?"))
+}
+
+/// A name that is not a variable.
+pub(crate) fn unknown_name(name: &str, span: Span, names: PartNames<'_>) -> CompileError {
+    if let Some((_, help)) = RESERVED.iter().find(|(word, _)| *word == name) {
+        let help = if help.is_empty() { "expected a value" } else { *help };
+        return refused(format!("unexpected `{name}`"), span, help.to_owned());
+    }
+    let shown = clip(name);
+    let constants = ["True", "False", "None"].into_iter();
+    let mut known: Vec<&str> = names.all().collect();
+    known.extend(Variable::ALL.into_iter().map(|variable| -> &str { variable.name() }));
+    let near = did_you_mean(name, known.iter().copied().chain(constants));
+    let help = match near {
+        Some(near) => format!("did you mean `{near}`?"),
+        None if FUNCTIONS.iter().any(|function| function.names.contains(&name)) => {
+            format!("`{shown}` is a function: write `{shown}(…)`")
+        }
+        None => {
+            format!(
+                "write {CONTEXT_HELP} as `context.get('{shown}')` and a string as `'{shown}'`; the variables are {}",
+                known.join(", ")
+            )
+        }
+    };
+    refused(format!("unknown variable `{shown}`"), span, help)
+}
+
+/// A call of something that is not a function.
+pub(crate) fn unknown_function(name: &str, span: Span) -> CompileError {
+    let shown = clip(name);
+    if let Some(help) = reserved_help(name) {
+        return refused(format!("conditions do not support `{shown}`"), span, help);
+    }
+    if let Some(variable) = Variable::named(name) {
+        return refused(
+            format!("`{shown}` is a variable, not a function"),
+            span,
+            format!("write `{}['key']` or `{}.key`", variable.name(), variable.name()),
+        );
+    }
+    let names = FUNCTIONS.iter().flat_map(|function| function.names.iter().copied());
+    let begun = |candidate: &&str| candidate.len() > 2 && name.to_lowercase().starts_with(*candidate);
+    let help = match did_you_mean(name, names.clone()).or_else(|| names.clone().find(begun)) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => {
+            let all: Vec<&str> = FUNCTIONS.iter().map(|function| function.names[0]).collect();
+            format!("the functions are {}", all.join(", "))
+        }
+    };
+    refused(format!("unknown function `{shown}`"), span, help)
+}
+
+fn refused(message: String, span: Span, help: String) -> CompileError {
+    CompileError {
+        message,
+        span,
+        help: Some(help),
+    }
+}

@@ -1,0 +1,59 @@
+//! The variables that the expressions of parts have beside those of conditions.
+
+use crate::condition::expression::tree::Variable;
+
+/// The variables that an expression has beside those of conditions: for `for_each`, the item and `part`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartNames<'a> {
+    /// The name of the item; `None`: the expression belongs to no part.
+    pub item: Option<&'a str>,
+    /// Whether there is an `output`.
+    pub has_output: bool,
+}
+
+impl<'a> PartNames<'a> {
+    /// The variable of a part that holds `index`, `key` and `count`.
+    pub const PART: &'static str = "part";
+
+    /// Those of a condition: an output, and no part.
+    pub const NONE: PartNames<'static> = PartNames {
+        item: None,
+        has_output: true,
+    };
+
+    /// Those of an expression of the ensemble or of the list of items: neither an output nor a part.
+    pub const NO_OUTPUT: PartNames<'static> = PartNames {
+        item: None,
+        has_output: false,
+    };
+
+    /// Returns the names for the key of a part.
+    pub fn of_key(item: &'a str) -> Self {
+        Self {
+            item: Some(item),
+            has_output: false,
+        }
+    }
+
+    /// Returns the names for an expression about the output of a part.
+    pub fn of_output(item: &'a str) -> Self {
+        Self {
+            item: Some(item),
+            has_output: true,
+        }
+    }
+
+    /// The variable that only a part has under this name.
+    pub(crate) fn variable(self, name: &str) -> Option<Variable> {
+        match self.item? {
+            item if item == name => Some(Variable::Item),
+            _ => (name == Self::PART).then_some(Variable::Part),
+        }
+    }
+
+    /// The names that only a part has.
+    pub(crate) fn all(self) -> impl Iterator<Item = &'a str> {
+        let part = self.item.map(|_| Self::PART);
+        self.item.into_iter().chain(part)
+    }
+}

@@ -1,0 +1,6 @@
+//! When a model is asked again, and at which pace.
+
+pub(crate) mod chain;
+pub(crate) mod pace;
+pub(crate) mod paced;
+pub(crate) mod quirks;

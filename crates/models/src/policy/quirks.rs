@@ -1,0 +1,260 @@
+//! What a server refuses although its dialect has it, learned from its refusals.
+//!
+//! A request that is refused for one of these parameters is made again without it, and the process remembers it for
+//! this address and model.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+/// The two names of the limit of a reply.
+const LIMITS: [&str; 2] = ["max_tokens", "max_completion_tokens"];
+
+/// Parameters that a request may have or not, those first that are left out first.
+const OPTIONAL: [&str; 4] = ["stream_options", "top_p", "temperature", "seed"];
+
+/// The mark for a cache of prompts, and the keys of a request that have marks inside.
+const MARK: &str = "cache_control";
+const CACHED: [&str; 3] = ["system", "tools", "messages"];
+
+/// The keys of a message for reasoning.
+const REASONING: [&str; 4] = ["reasoning_content", "reasoning", "reasoning_details", "thinking"];
+
+/// Words of a refusal that say that a parameter itself is wrong, and not its value.
+const REFUSING: [&str; 15] = [
+    "unsupported",
+    "not support",
+    "unknown",
+    "unrecognized",
+    "unexpected",
+    "extra inputs",
+    "extra_forbidden",
+    "extra fields",
+    "not permitted",
+    "not allowed",
+    "deprecated",
+    "may only be",
+    "only the default",
+    "cannot both",
+    "incompatible",
+];
+
+/// The parameters that one model at one address refuses.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Quirks {
+    /// The name of the limit of a reply, if it is not the usual one.
+    limit: Option<&'static str>,
+    left_out: BTreeSet<&'static str>,
+    reasoning: Back,
+    /// Marks for a cache of prompts are left out.
+    without_marks: bool,
+    /// The output schema is told in words, because the provider refuses it.
+    pub(crate) schema_in_words: bool,
+    /// The files of tool results are described, because the model takes no files.
+    pub(crate) files_in_words: bool,
+}
+
+/// The choice which messages carry the reasoning of the model.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Back {
+    /// Those of which it is known, as the dialect says.
+    #[default]
+    Known,
+    /// All replies of the model, if necessary an empty text.
+    All,
+    Nothing,
+}
+
+impl Quirks {
+    /// Changes the body of a request as the server wants it.
+    pub(crate) fn apply(&self, body: &mut Value) {
+        let Some(map) = body.as_object_mut() else {
+            return;
+        };
+        if let Some(name) = self.limit
+            && let Some(limit) = LIMITS.iter().find_map(|known| map.shift_remove(*known))
+        {
+            map.insert(name.to_owned(), limit);
+        }
+        if self.without_marks {
+            for key in CACHED {
+                map.get_mut(key).map(strip);
+            }
+        }
+        for key in &self.left_out {
+            map.shift_remove(*key);
+        }
+        let messages = map.get_mut("messages").and_then(Value::as_array_mut);
+        let replies = messages.into_iter().flatten().filter(|one| one["role"] == "assistant");
+        for reply in replies.filter_map(Value::as_object_mut) {
+            match self.reasoning {
+                Back::Known => break,
+                Back::All if !REASONING.iter().any(|key| reply.contains_key(*key)) => {
+                    reply.insert(REASONING[0].to_owned(), Value::from(""));
+                }
+                Back::All => {}
+                Back::Nothing => REASONING.iter().for_each(|key| drop(reply.shift_remove(*key))),
+            }
+        }
+    }
+
+    /// Learns from the refusal of a body. `None`: the same request would be refused again; otherwise a warning, if the
+    /// request loses something that the user has written.
+    pub(crate) fn learn(&mut self, body: &Value, refusal: &str) -> Option<Option<String>> {
+        let said = refusal.to_lowercase();
+        let names = |word: &&str| has_word(&said, word);
+        if names(&REASONING[0])
+            && ["passed back", "missing", "required"]
+                .iter()
+                .any(|word| said.contains(word))
+            && self.reasoning == Back::Known
+        {
+            self.reasoning = Back::All;
+            return Some(None);
+        }
+        if !REFUSING.iter().any(|word| said.contains(word)) {
+            return None;
+        }
+        if names(&MARK) && !self.without_marks {
+            self.without_marks = true;
+            return Some(None);
+        }
+        let sent = LIMITS.iter().position(|key| body.get(*key).is_some());
+        if let Some(sent) = sent.filter(|_| self.limit.is_none() && LIMITS.iter().any(names)) {
+            self.limit = Some(LIMITS[1 - sent]);
+            return Some(None);
+        }
+        if let Some(key) = OPTIONAL.into_iter().find(|key| names(key) && body.get(*key).is_some()) {
+            self.left_out.insert(key);
+            let is_own = key == OPTIONAL[0];
+            let warning = format!("the model does not accept `{key}`, which was left out of the request");
+            return Some((!is_own).then_some(warning));
+        }
+        if REASONING.iter().any(names) && self.reasoning != Back::Nothing && has_reasoning(body) {
+            self.reasoning = Back::Nothing;
+            return Some(None);
+        }
+        None
+    }
+}
+
+/// Removes the marks for a cache of prompts.
+fn strip(value: &mut Value) {
+    match value {
+        Value::Array(all) => all.iter_mut().for_each(strip),
+        Value::Object(map) => {
+            map.shift_remove(MARK);
+            if let Some(content) = map.get_mut("content") {
+                strip(content);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn has_reasoning(body: &Value) -> bool {
+    let messages = body["messages"].as_array().into_iter().flatten();
+    let mut keys = messages.filter_map(Value::as_object).flat_map(|message| message.keys());
+    keys.any(|key| REASONING.contains(&key.as_str()))
+}
+
+/// Does the text have this word, and not only as a part of a longer name?
+fn has_word(text: &str, word: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(word).any(|(at, _)| {
+        let (before, after) = (&text[..at], &text[at + word.len()..]);
+        !before.ends_with(is_part) && !after.starts_with(is_part)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// The body after everything that these refusals teach.
+    fn taught(body: &Value, refusals: &[&str]) -> (Value, Vec<bool>) {
+        let mut quirks = Quirks::default();
+        let mut learned = Vec::new();
+        let mut sent = body.clone();
+        for refusal in refusals {
+            learned.push(quirks.learn(&sent, refusal).is_some());
+            sent = body.clone();
+            quirks.apply(&mut sent);
+        }
+        (sent, learned)
+    }
+
+    #[test]
+    fn a_parameter_that_is_refused_is_changed_or_left_out() {
+        let body = json!({"max_tokens": 9, "temperature": 0.5, "top_p": 0.9, "stream_options": {}, "seed": 1});
+        let openai = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.";
+        let (sent, _) = taught(&body, &[openai]);
+        assert_eq!(
+            (sent.get("max_tokens"), &sent["max_completion_tokens"]),
+            (None, &json!(9))
+        );
+        let mistral = r#"{"detail":[{"type":"extra_forbidden","loc":["body","max_completion_tokens"],"msg":"Extra inputs are not permitted"}]}"#;
+        assert_eq!(
+            taught(&json!({"max_completion_tokens": 9}), &[mistral]).0,
+            json!({"max_tokens": 9})
+        );
+        let (sent, _) = taught(
+            &body,
+            &["Unsupported value: 'temperature' does not support 0.5 with this model."],
+        );
+        assert_eq!((sent.get("temperature"), sent.get("top_p").is_some()), (None, true));
+        let (sent, _) = taught(
+            &body,
+            &["`temperature` and `top_p` cannot both be specified for this model"],
+        );
+        assert_eq!((sent.get("top_p"), sent.get("temperature").is_some()), (None, true));
+        let (sent, _) = taught(&body, &["unknown field `stream_options`"]);
+        assert_eq!(sent.get("stream_options"), None);
+    }
+
+    #[test]
+    fn marks_for_a_cache_are_left_out_where_they_are_refused() {
+        let mark = json!({"type": "ephemeral"});
+        let body =
+            json!({"system": [{"text": "a", MARK: mark}], "messages": [{"content": [{"text": "b", MARK: mark}]}]});
+        let (sent, learned) = taught(
+            &body,
+            &["messages.0.content.0.cache_control: Extra inputs are not permitted"],
+        );
+        let expected = json!({"system": [{"text": "a"}], "messages": [{"content": [{"text": "b"}]}]});
+        assert_eq!((sent, learned), (expected, vec![true]));
+    }
+
+    #[test]
+    fn nothing_is_learned_from_other_refusals() {
+        let body = json!({"max_tokens": 9, "temperature": 3, "reasoning_effort": "x"});
+        for refusal in [
+            "max_tokens is too large: 100000",
+            "temperature: Input should be less than or equal to 2",
+            "Unsupported value: 'reasoning_effort' does not support 'x'",
+            "unknown model",
+        ] {
+            assert_eq!(taught(&body, &[refusal]).1, [false], "{refusal}");
+        }
+        let twice = "max_tokens and max_completion_tokens are not supported";
+        assert_eq!(taught(&body, &[twice, twice]).1, [true, false], "no end of trying");
+    }
+
+    #[test]
+    fn reasoning_is_given_back_as_the_server_wants_it() {
+        let messages = |reply: Value| json!({"messages": [{"role": "user", "content": "Hi"}, reply]});
+        let body = messages(json!({"role": "assistant", "content": "Hello"}));
+        let wanted = "The `reasoning_content` in the thinking mode must be passed back to the API.";
+        let (sent, learned) = taught(&body, &[wanted]);
+        assert_eq!(
+            (&sent["messages"][1]["reasoning_content"], learned),
+            (&json!(""), vec![true])
+        );
+        assert_eq!(taught(&body, &[wanted, wanted]).1, [true, false]);
+        let body = messages(json!({"role": "assistant", "content": "Hello", "reasoning": "Hm"}));
+        let (sent, _) = taught(&body, &["property 'messages.1.reasoning' is unsupported"]);
+        assert_eq!(sent["messages"][1].get("reasoning"), None);
+    }
+}

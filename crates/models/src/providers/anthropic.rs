@@ -1,0 +1,216 @@
+//! Anthropic's messages.
+
+use serde_json::{Value, json};
+
+use crate::providers::dialect::{Dialect, sampling};
+use crate::providers::failure::reported;
+use crate::reply::assembly::Assembly;
+use crate::request::attachments;
+use crate::request::schema::closed;
+use crate::transport::reply_error::ReplyError;
+use crate::{ModelRequest, ToolSpec};
+use ensemble_core::thread::{Message, Role, StopReason, ToolCall, ToolEnd};
+
+/// Most tokens of a reply where the profile does not say: it must be said, and every model takes this much.
+const MAX_TOKENS: u64 = 4096;
+
+pub(crate) struct Anthropic;
+
+impl Dialect for Anthropic {
+    fn default_path(&self) -> &'static str {
+        "/v1"
+    }
+
+    fn chat_path(&self, _model: &str) -> String {
+        "/messages".to_owned()
+    }
+
+    fn models_path(&self) -> &'static str {
+        "/models"
+    }
+
+    fn headers(&self, key: Option<&str>) -> Vec<(&'static str, String)> {
+        let version = ("anthropic-version", "2023-06-01".to_owned());
+        let key = key.map(|key| ("x-api-key", key.to_owned()));
+        std::iter::once(version).chain(key).collect()
+    }
+
+    fn takes_schema(&self, _request: &ModelRequest, schema: &Value) -> bool {
+        closed(schema).is_some()
+    }
+
+    fn body(&self, request: &ModelRequest, schema: Option<&Value>) -> Value {
+        let mut body = sampling(
+            &request.profile,
+            [Some("temperature"), Some("top_p"), Some("max_tokens"), None],
+        );
+        body.entry("max_tokens").or_insert(json!(MAX_TOKENS));
+        body.insert("model".into(), json!(request.profile.model));
+        body.insert("stream".into(), json!(true));
+        let is_system = |message: &&Message| message.role == Role::System;
+        let system: Vec<&str> = request
+            .messages
+            .iter()
+            .filter(is_system)
+            .map(|one| one.content.as_str())
+            .collect();
+        if !system.is_empty() {
+            body.insert("system".into(), json!(system.join("\n\n")));
+        }
+        if !request.tools.is_empty() {
+            body.insert("tools".into(), request.tools.iter().map(tool).collect());
+        }
+        if let Some(schema) = schema.and_then(closed) {
+            let format = json!({"type": "json_schema", "schema": schema});
+            body.insert("output_config".into(), json!({"format": format}));
+        }
+        let messages: Vec<Value> = request
+            .messages
+            .iter()
+            .filter(|one| !is_system(one))
+            .flat_map(messages)
+            .collect();
+        body.insert("messages".into(), json!(messages));
+        Value::Object(body)
+    }
+
+    fn take(&self, event: &Value, reply: &mut Assembly<'_>) -> Result<(), ReplyError> {
+        let index = event["index"].as_u64().unwrap_or_default();
+        match event["type"].as_str().unwrap_or_default() {
+            "error" => return Err(reported(&event["error"])),
+            "message_start" => count(&event["message"]["usage"], reply),
+            "content_block_start" => block(&event["content_block"], index, reply)?,
+            "content_block_delta" => {
+                let delta = &event["delta"];
+                reply.say(delta["text"].as_str().unwrap_or_default())?;
+                if matches!(delta["type"].as_str(), Some("thinking_delta" | "signature_delta")) {
+                    reasoned(delta, index, reply)?;
+                }
+                if let Some(piece) = delta["partial_json"].as_str() {
+                    reply.argue(index, piece)?;
+                }
+            }
+            "message_delta" => {
+                count(&event["usage"], reply);
+                stopped(&event["delta"], reply);
+            }
+            "message_stop" => reply.ended = true,
+            // A server that does not stream sends the whole message.
+            "message" => {
+                for (index, part) in (0..).zip(event["content"].as_array().into_iter().flatten()) {
+                    block(part, index, reply)?;
+                    if part["input"].as_object().is_some_and(|input| !input.is_empty()) {
+                        reply.argue(index, &part["input"].to_string())?;
+                    }
+                }
+                count(&event["usage"], reply);
+                stopped(event, reply);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn block(block: &Value, index: u64, reply: &mut Assembly<'_>) -> Result<(), ReplyError> {
+    reply.say(block["text"].as_str().unwrap_or_default())?;
+    if matches!(block["type"].as_str(), Some("thinking" | "redacted_thinking")) {
+        let size = block.to_string().len();
+        reply.show_thought(block["thinking"].as_str().unwrap_or_default());
+        reply.reasoning(size)?.block(Some(index), block.clone());
+    }
+    if block["type"] == "tool_use" {
+        let call = reply.begin_call(index)?;
+        call.id = block["id"].as_str().unwrap_or_default().to_owned();
+        call.name = block["name"].as_str().unwrap_or_default().to_owned();
+    }
+    Ok(())
+}
+
+/// A piece of a thinking block, or its signature.
+fn reasoned(delta: &Value, index: u64, reply: &mut Assembly<'_>) -> Result<(), ReplyError> {
+    for key in ["thinking", "signature"] {
+        if let Some(piece) = delta[key].as_str() {
+            if key == "thinking" {
+                reply.show_thought(piece);
+            }
+            reply.reasoning(piece.len())?.add(Some(index), &json!({ key: piece }));
+        }
+    }
+    Ok(())
+}
+
+fn count(usage: &Value, reply: &mut Assembly<'_>) {
+    if let Some(input) = usage["input_tokens"].as_u64() {
+        let cached = ["cache_creation_input_tokens", "cache_read_input_tokens"];
+        let cached = cached.iter().filter_map(|key| usage[*key].as_u64());
+        reply.input = Some(input + cached.sum::<u64>());
+        reply.cached = usage["cache_read_input_tokens"].as_u64();
+    }
+    reply.output = usage["output_tokens"].as_u64().or(reply.output);
+}
+
+fn stopped(said: &Value, reply: &mut Assembly<'_>) {
+    if let Some(reason) = said["stop_reason"].as_str() {
+        match reason {
+            "refusal" => {
+                let details = ["explanation", "category"]
+                    .iter()
+                    .find_map(|key| said["stop_details"][*key].as_str());
+                reply.refuse(details.map(str::to_owned));
+            }
+            "max_tokens" | "model_context_window_exceeded" => reply.stop = Some(StopReason::MaxTokens),
+            _ => reply.stop = Some(StopReason::EndTurn),
+        }
+    }
+}
+
+fn messages(message: &Message) -> Vec<Value> {
+    let role = if message.role == Role::User {
+        "user"
+    } else {
+        "assistant"
+    };
+    if !message.attachments.is_empty() {
+        return vec![json!({"role": role, "content": attachments::anthropic(message)})];
+    }
+    if message.tool_calls.is_empty() {
+        // A message without text is refused.
+        let content = if message.content.trim().is_empty() {
+            "…"
+        } else {
+            message.content.as_str()
+        };
+        return vec![json!({"role": role, "content": content})];
+    }
+    let text = Some(&message.content).filter(|content| !content.trim().is_empty());
+    let text = text.map(|text| json!({"type": "text", "text": text}));
+    let call = |call: &ToolCall| json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input(call)});
+    // Signed thinking comes before the calls that it led to, or they are refused.
+    let thinking = message.reasoning.iter().flat_map(|reasoning| reasoning.blocks.clone());
+    let blocks: Vec<Value> = thinking
+        .chain(text)
+        .chain(message.tool_calls.iter().map(call))
+        .collect();
+    let result = |call: &ToolCall| {
+        let is_error = !matches!(call.end, Some(ToolEnd::Result(_)));
+        json!({"type": "tool_result", "tool_use_id": call.id, "content": attachments::anthropic_result(call), "is_error": is_error})
+    };
+    let results: Vec<Value> = message.tool_calls.iter().map(result).collect();
+    vec![
+        json!({"role": "assistant", "content": blocks}),
+        json!({"role": "user", "content": results}),
+    ]
+}
+
+/// Arguments that were no object are shown again as what they were.
+fn input(call: &ToolCall) -> Value {
+    match &call.arguments {
+        Value::Object(_) => call.arguments.clone(),
+        other => json!({ "arguments": other }),
+    }
+}
+
+fn tool(tool: &ToolSpec) -> Value {
+    json!({"name": tool.name, "description": tool.description, "input_schema": tool.parameters})
+}

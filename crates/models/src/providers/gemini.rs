@@ -1,0 +1,198 @@
+//! Google's Gemini API.
+
+use serde_json::{Value, json};
+
+use crate::providers::dialect::{Dialect, names, sampling};
+use crate::providers::failure::reported;
+use crate::reply::assembly::Assembly;
+use crate::request::attachments;
+use crate::transport::reply_error::ReplyError;
+use crate::{ModelRequest, ToolSpec};
+use ensemble_core::thread::{INTERRUPTED, Message, Role, StopReason, ToolCall, ToolEnd};
+
+/// The key of a part for the signature of the thoughts that led to it.
+const SIGNATURE: &str = "thoughtSignature";
+
+/// The documented signature of a call that another model has made.
+const UNSIGNED: &str = "skip_thought_signature_validator";
+
+pub(crate) struct Gemini;
+
+impl Dialect for Gemini {
+    fn default_path(&self) -> &'static str {
+        "/v1beta"
+    }
+
+    fn chat_path(&self, model: &str) -> String {
+        // A model that somebody has tuned has a folder of its own.
+        let folder = if model.contains('/') { "" } else { "models/" };
+        let model = model.replace(['?', '#'], "");
+        format!("/{folder}{model}:streamGenerateContent?alt=sse")
+    }
+
+    fn models_path(&self) -> &'static str {
+        "/models?pageSize=1000"
+    }
+
+    fn headers(&self, key: Option<&str>) -> Vec<(&'static str, String)> {
+        key.map(|key| ("x-goog-api-key", key.to_owned())).into_iter().collect()
+    }
+
+    fn takes_schema(&self, request: &ModelRequest, _schema: &Value) -> bool {
+        // Beside tools it is refused, or keeps the model from calling any.
+        request.tools.is_empty()
+    }
+
+    fn body(&self, request: &ModelRequest, schema: Option<&Value>) -> Value {
+        let words = [Some("temperature"), Some("topP"), Some("maxOutputTokens"), Some("seed")];
+        let mut config = sampling(&request.profile, words);
+        let mut body = json!({});
+        let is_system = |message: &&Message| message.role == Role::System;
+        let system: Vec<Value> = request
+            .messages
+            .iter()
+            .filter(is_system)
+            .map(|message| json!({"text": message.content}))
+            .collect();
+        if !system.is_empty() {
+            body["systemInstruction"] = json!({"parts": system});
+        }
+        if !request.tools.is_empty() {
+            let tools: Vec<Value> = request.tools.iter().map(tool).collect();
+            body["tools"] = json!([{"functionDeclarations": tools}]);
+        } else if let Some(schema) = schema {
+            config.insert("responseMimeType".into(), json!("application/json"));
+            config.insert("responseJsonSchema".into(), schema.clone());
+        }
+        if !config.is_empty() {
+            body["generationConfig"] = Value::Object(config);
+        }
+        let told = |message| messages(message, needs_signatures(&request.profile.model));
+        let contents = request.messages.iter().filter(|one| !is_system(one)).flat_map(told);
+        body["contents"] = contents.collect();
+        body
+    }
+
+    fn take(&self, event: &Value, reply: &mut Assembly<'_>) -> Result<(), ReplyError> {
+        if let Some(error) = event.get("error") {
+            return Err(reported(error));
+        }
+        if let Some(usage) = event.get("usageMetadata") {
+            let sum = |keys: [&str; 2]| -> Option<u64> {
+                let counts: Vec<u64> = keys.iter().filter_map(|key| usage[*key].as_u64()).collect();
+                (!counts.is_empty()).then(|| counts.iter().sum())
+            };
+            reply.input = sum(["promptTokenCount", "toolUsePromptTokenCount"]).or(reply.input);
+            reply.cached = usage["cachedContentTokenCount"].as_u64().or(reply.cached);
+            reply.output = sum(["candidatesTokenCount", "thoughtsTokenCount"]).or(reply.output);
+        }
+        if let Some(reason) = event["promptFeedback"]["blockReason"].as_str() {
+            let message = event["promptFeedback"]["blockReasonMessage"].as_str();
+            reply.refuse(Some(refusal("a content filter blocked the prompt", reason, message)));
+        }
+        let candidate = &event["candidates"][0];
+        for part in candidate["content"]["parts"].as_array().into_iter().flatten() {
+            let text = part["text"].as_str().unwrap_or_default();
+            let signature = part["thoughtSignature"].as_str();
+            match part["thought"].as_bool() {
+                Some(true) => reply.think(text, None)?,
+                _ => reply.say(text)?,
+            }
+            if let (Some(signature), None) = (signature, part.get("functionCall")) {
+                reply
+                    .reasoning(signature.len())?
+                    .block(None, json!({SIGNATURE: signature}));
+            }
+            if let Some(call) = part.get("functionCall") {
+                let name = call["name"].as_str().unwrap_or_default();
+                let call = reply.whole_call(call["id"].as_str(), name, &call["args"])?;
+                call.signatures.extend(signature.map(str::to_owned));
+            }
+        }
+        match candidate["finishReason"].as_str() {
+            None => {}
+            Some("MAX_TOKENS") => reply.stop = Some(StopReason::MaxTokens),
+            Some("MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL") => {
+                return Err(ReplyError::Malformed("the model's tool call is malformed".to_owned()));
+            }
+            Some(
+                reason @ ("SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "LANGUAGE"
+                | "IMAGE_SAFETY"),
+            ) => {
+                let message = candidate["finishMessage"].as_str();
+                reply.refuse(Some(refusal("a content filter stopped the reply", reason, message)));
+            }
+            Some(_) => reply.stop = reply.stop.or(Some(StopReason::EndTurn)),
+        }
+        Ok(())
+    }
+
+    fn models(&self, list: &Value) -> Vec<String> {
+        let plain = |name: String| name.strip_prefix("models/").map(str::to_owned).unwrap_or(name);
+        names(list, "models", "name").into_iter().map(plain).collect()
+    }
+}
+
+fn refusal(what: &str, reason: &str, message: Option<&str>) -> String {
+    match message {
+        Some(message) => format!("{what} ({reason}): {message}"),
+        None => format!("{what} ({reason})"),
+    }
+}
+
+/// Does the model refuse calls without a signature? Gemini 3 and later do.
+fn needs_signatures(model: &str) -> bool {
+    let version = model.rsplit('/').next().and_then(|name| name.strip_prefix("gemini-"));
+    version.is_some_and(|version| version.starts_with(|c: char| ('3'..='9').contains(&c)))
+}
+
+fn messages(message: &Message, needs_signatures: bool) -> Vec<Value> {
+    let role = if message.role == Role::User { "user" } else { "model" };
+    if !message.attachments.is_empty() {
+        return vec![json!({"role": role, "parts": attachments::gemini(message)})];
+    }
+    let mut text = json!({"text": message.content});
+    let blocks = message.reasoning.iter().flat_map(|reasoning| &reasoning.blocks);
+    if let Some(signature) = blocks.filter_map(|block| block.get(SIGNATURE)).next_back() {
+        text[SIGNATURE] = signature.clone();
+    }
+    if message.tool_calls.is_empty() {
+        return vec![json!({"role": role, "parts": [text]})];
+    }
+    let calls = message.tool_calls.iter().map(call);
+    let text = (!message.content.is_empty()).then_some(text);
+    let mut parts: Vec<Value> = text.into_iter().chain(calls).collect();
+    let is_signed = message.tool_calls.iter().any(|call| !call.signatures.is_empty());
+    let first = parts.iter_mut().find(|part| part.get("functionCall").is_some());
+    if let Some(first) = first.filter(|_| needs_signatures && !is_signed) {
+        first[SIGNATURE] = json!(UNSIGNED);
+    }
+    let mut results: Vec<Value> = message.tool_calls.iter().map(result).collect();
+    results.extend(attachments::gemini_results(&message.tool_calls));
+    vec![
+        json!({"role": role, "parts": parts}),
+        json!({"role": "user", "parts": results}),
+    ]
+}
+
+fn call(call: &ToolCall) -> Value {
+    let mut part = json!({"functionCall": {"name": call.name, "args": call.arguments}});
+    if let Some(signature) = call.signatures.first() {
+        part[SIGNATURE] = json!(signature);
+    }
+    part
+}
+
+fn result(call: &ToolCall) -> Value {
+    let response = match &call.end {
+        Some(ToolEnd::Result(Value::Object(result))) => Value::Object(result.clone()),
+        Some(ToolEnd::Result(result)) => json!({ "result": result }),
+        Some(ToolEnd::Error(error)) => json!({ "error": error }),
+        None => json!({ "error": INTERRUPTED }),
+    };
+    json!({"functionResponse": {"name": call.name, "response": response}})
+}
+
+fn tool(tool: &ToolSpec) -> Value {
+    json!({"name": tool.name, "description": tool.description, "parametersJsonSchema": tool.parameters})
+}

@@ -1,0 +1,251 @@
+//! The embedded `simulated` provider: examples and tests without a network, a key or chance.
+//!
+//! It has no latency and keeps no count of its own: the n-th request of an agent gets the n-th reply because the
+//! request says that it is the n-th.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::providers::simulated_script::{describe, place};
+use crate::{BoxFuture, LoadScript, ModelError, ModelReply, ModelRequest, OnPiece, Provider, ReplyPiece};
+use ensemble_core::thread::ToolCall;
+use ensemble_language::data::JsonMap;
+use ensemble_language::ensemble::{Reply, Simulated};
+use ensemble_scripts::{Script, ScriptFailure, Variable};
+
+/// The provider behind `provider: simulated`.
+#[derive(Debug)]
+pub struct Simulator(How);
+
+#[derive(Debug)]
+enum How {
+    /// Nothing was prepared: every reply says what it is.
+    Announced,
+    Replies(Vec<Reply>),
+    Script(Arc<Script>),
+}
+
+impl Simulator {
+    /// Ready to answer; a script is read and compiled now. The error is in words.
+    pub fn new(simulated: Option<&Simulated>, load: &LoadScript) -> Result<Self, String> {
+        Ok(Self(match simulated {
+            None => How::Announced,
+            Some(Simulated::Replies(replies)) => How::Replies(replies.clone()),
+            Some(Simulated::Script(path)) => {
+                let script = Script::compile(&load(path)?).map_err(|error| format!("{path}: {}", place(&error)))?;
+                How::Script(script)
+            }
+        }))
+    }
+}
+
+impl Provider for Simulator {
+    fn complete<'a>(
+        &'a self,
+        request: ModelRequest,
+        on_piece: &'a OnPiece<'a>,
+    ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
+        Box::pin(async move {
+            let reply = match &self.0 {
+                How::Announced => ModelReply::text(announced(&request)),
+                How::Replies(replies) => prepared(replies, &request)?,
+                How::Script(script) => scripted(script, &request).await?,
+            };
+            if !reply.text.is_empty() {
+                on_piece(ReplyPiece::Text(&reply.text));
+            }
+            Ok(reply)
+        })
+    }
+}
+
+fn announced(request: &ModelRequest) -> String {
+    format!("(simulated reply {} of {})", request.request_number, request.agent_name)
+}
+
+fn prepared(replies: &[Reply], request: &ModelRequest) -> Result<ModelReply, ModelError> {
+    let at = usize::try_from(request.request_number.saturating_sub(1)).unwrap_or(usize::MAX);
+    match replies.get(at).or(replies.last()) {
+        Some(Reply::Text(text)) => Ok(ModelReply::text(text)),
+        Some(Reply::Error(message)) => Err(ModelError::passing(message)),
+        Some(Reply::Calls { text, tool_calls }) => {
+            let calls = tool_calls
+                .iter()
+                .map(|call| (call.name.clone(), call.arguments.clone()));
+            Ok(calling(text.clone(), calls, request))
+        }
+        None => Ok(ModelReply::text(announced(request))),
+    }
+}
+
+/// A reply that calls tools. Their ids follow from the request, so that a resumed run has the same.
+fn calling(text: String, calls: impl Iterator<Item = (String, JsonMap)>, request: &ModelRequest) -> ModelReply {
+    let call = |(at, (name, arguments)): (usize, (String, JsonMap))| {
+        let id = format!("call-{}-{}", request.request_number, at + 1);
+        ToolCall::new(id, name, Value::Object(arguments))
+    };
+    ModelReply {
+        tool_calls: calls.enumerate().map(call).collect(),
+        ..ModelReply::text(text)
+    }
+}
+
+/// Parses the calls that the map of a script names: `{text?, tool_calls: [{name, arguments?}]}`.
+fn calls_in(mut map: JsonMap, request: &ModelRequest) -> Result<ModelReply, ModelError> {
+    let wrong = |what: &str| ModelError::fatal(format!("the script's `tool_calls` {what}"));
+    let Some(Value::Array(calls)) = map.remove("tool_calls") else {
+        return Err(wrong("is no list"));
+    };
+    let mut called = Vec::new();
+    for call in calls {
+        let Value::Object(mut call) = call else {
+            return Err(wrong("holds something else than maps"));
+        };
+        let Some(Value::String(name)) = call.remove("name") else {
+            return Err(wrong("has an item without a `name`"));
+        };
+        let arguments = match call.remove("arguments") {
+            Some(Value::Object(arguments)) => arguments,
+            None | Some(Value::Null) => JsonMap::new(),
+            Some(_) => return Err(wrong("has `arguments` that are no map")),
+        };
+        called.push((name, arguments));
+    }
+    let text = match map.remove("text") {
+        Some(Value::String(text)) => text,
+        None | Some(Value::Null) => String::new(),
+        Some(other) => other.to_string(),
+    };
+    Ok(calling(text, called.into_iter(), request))
+}
+
+/// The variables of a script that simulates a model.
+fn variables(script: &Script, request: &ModelRequest) -> Vec<(&'static str, Variable)> {
+    // A long conversation is not copied for a script that does not look at it.
+    let messages = script.reads("messages").then(|| {
+        request
+            .messages
+            .iter()
+            .map(ensemble_core::thread::Message::described)
+            .collect::<Value>()
+    });
+    vec![
+        ("messages", Variable::Json(Arc::new(messages.unwrap_or_default()))),
+        ("prompt", Variable::Text(Arc::clone(&request.prompt))),
+        ("execution", Variable::Number(request.execution)),
+    ]
+}
+
+async fn scripted(script: &Arc<Script>, request: &ModelRequest) -> Result<ModelReply, ModelError> {
+    match script.run(variables(script, request)).await {
+        Ok(Value::String(text)) => Ok(ModelReply::text(text)),
+        Ok(Value::Null) => Ok(ModelReply::text("")),
+        Ok(Value::Object(map)) if map.contains_key("tool_calls") => calls_in(map, request),
+        Ok(value) => Ok(ModelReply::text(value.to_string())),
+        Err(failure) => Err(ModelError {
+            message: describe(&failure),
+            retryable: matches!(failure, ScriptFailure::Reported(_)),
+            ..ModelError::fatal("")
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ensemble_core::thread::{Message, Role};
+    use ensemble_language::ensemble::Profile;
+
+    fn request(number: u64) -> ModelRequest {
+        ModelRequest {
+            messages: vec![Message::new(Role::User, "hello")],
+            agent_name: "writer".into(),
+            request_number: number,
+            execution: 2,
+            prompt: "hello".into(),
+            output_schema: None,
+            tools: Arc::default(),
+            profile: Arc::new(Profile::default()),
+        }
+    }
+
+    fn simulator(simulated: Option<Simulated>) -> Simulator {
+        Simulator::new(simulated.as_ref(), &|_| Ok(String::new())).expect("compiles")
+    }
+
+    async fn text(simulator: &Simulator, number: u64) -> Result<String, String> {
+        let reply = simulator.complete(request(number), &|_| {}).await;
+        reply.map(|reply| reply.text).map_err(|error| error.message)
+    }
+
+    #[test]
+    fn its_variables_are_those_that_checks_know() {
+        let script = Script::compile("1").expect("a script");
+        let names: Vec<&str> = variables(&script, &request(1))
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect();
+        assert_eq!(names, ensemble_language::check::MODEL_VARIABLES);
+    }
+
+    #[tokio::test]
+    async fn the_nth_request_gets_the_nth_reply_and_the_last_repeats() {
+        let replies = ["one", "two"].map(|text| Reply::Text(text.into())).to_vec();
+        let simulator = simulator(Some(Simulated::Replies(replies)));
+        for (number, expected) in [(2, "two"), (1, "one"), (3, "two"), (1, "one"), (99, "two")] {
+            assert_eq!(
+                text(&simulator, number).await.as_deref(),
+                Ok(expected),
+                "request {number}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn a_prepared_error_fails_and_may_be_tried_again() {
+        let replies = vec![Reply::Error("busy".into()), Reply::Text("two".into())];
+        let simulator = simulator(Some(Simulated::Replies(replies)));
+        let error = simulator.complete(request(1), &|_| {}).await.unwrap_err();
+        assert_eq!((error.message.as_str(), error.retryable), ("busy", true));
+        assert_eq!(text(&simulator, 2).await.as_deref(), Ok("two"));
+    }
+
+    #[tokio::test]
+    async fn without_preparation_a_reply_says_what_it_is() {
+        let simulator = simulator(None);
+        assert_eq!(
+            text(&simulator, 1).await.as_deref(),
+            Ok("(simulated reply 1 of writer)")
+        );
+        assert_eq!(
+            text(&simulator, 7).await.as_deref(),
+            Ok("(simulated reply 7 of writer)")
+        );
+    }
+
+    #[test]
+    fn a_script_that_cannot_be_read_is_told() {
+        let script = Simulated::Script("sim.rhai".into());
+        let error = Simulator::new(Some(&script), &|path| Err(format!("{path}: not found"))).unwrap_err();
+        assert_eq!(error, "sim.rhai: not found");
+    }
+
+    #[tokio::test]
+    async fn a_script_answers() {
+        for (script, expected) in [
+            ("`${prompt} ${execution} ${messages[0].role}`", "hello 2 user"),
+            ("#{a: [1, 2]}", r#"{"a":[1,2]}"#),
+            ("()", ""),
+            ("40 + 2", "42"),
+        ] {
+            let how = Simulated::Script("sim.rhai".into());
+            let simulator = Simulator::new(Some(&how), &move |_| Ok(script.to_owned())).expect("compiles");
+            assert_eq!(text(&simulator, 1).await.as_deref(), Ok(expected), "{script}");
+        }
+        let how = Simulated::Script("sim.rhai".into());
+        let simulator = Simulator::new(Some(&how), &|_| Ok("throw \"no\"".to_owned())).expect("compiles");
+        let error = simulator.complete(request(1), &|_| {}).await.unwrap_err();
+        assert!(error.message.contains("no") && error.retryable, "{error:?}");
+    }
+}

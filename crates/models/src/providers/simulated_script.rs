@@ -1,0 +1,18 @@
+//! What scripts in a model's place say of their failures.
+
+use ensemble_scripts::{ScriptError, ScriptFailure};
+
+/// Describes why a script gave no value, with its position.
+pub fn describe(failure: &ScriptFailure) -> String {
+    match failure {
+        ScriptFailure::Reported(error) | ScriptFailure::Limit(error) => place(error),
+        ScriptFailure::Stopped => "the script was stopped".to_owned(),
+    }
+}
+
+pub(crate) fn place(error: &ScriptError) -> String {
+    match (error.line, error.column) {
+        (0, _) => error.message.clone(),
+        (line, column) => format!("{} (line {line}, column {column})", error.message),
+    }
+}

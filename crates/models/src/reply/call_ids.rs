@@ -1,0 +1,76 @@
+//! Ids of tool calls as a provider accepts them. Within a request only their equality matters.
+
+use ensemble_language::data::digest;
+use ensemble_language::ensemble;
+
+use ensemble_core::thread::{Message, ToolCall};
+
+/// The beginnings of the names of Mistral's models, which need ids of nine letters and digits on any server.
+const MISTRAL: [&str; 7] = [
+    "mistral",
+    "ministral",
+    "mixtral",
+    "magistral",
+    "codestral",
+    "devstral",
+    "pixtral",
+];
+
+/// Replaces the ids that the provider would refuse: those of another provider, or of an earlier record.
+pub(crate) fn fit(messages: &mut [Message], dialect: ensemble::Dialect, model: &str) {
+    let model = model.rsplit('/').next().unwrap_or(model).to_lowercase();
+    let fitted: fn(&str) -> Option<String> = match dialect {
+        ensemble::Dialect::Anthropic => of_words,
+        ensemble::Dialect::OpenAi if MISTRAL.iter().any(|name| model.starts_with(name)) => of_nine,
+        _ => return,
+    };
+    let replace = |call: &mut ToolCall| {
+        if let Some(id) = fitted(&call.id) {
+            call.id = id;
+        }
+    };
+    messages
+        .iter_mut()
+        .flat_map(|message| &mut message.tool_calls)
+        .for_each(replace);
+}
+
+/// Letters, digits, `_` and `-`.
+fn of_words(id: &str) -> Option<String> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    (id.is_empty() || !id.chars().all(is_word)).then(|| format!("call_{}", &digest(id)[..16]))
+}
+
+/// Nine letters and digits.
+fn of_nine(id: &str) -> Option<String> {
+    let is_fit = id.len() == 9 && id.chars().all(|c| c.is_ascii_alphanumeric());
+    (!is_fit).then(|| digest(id)[..9].to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use ensemble_core::thread::Role;
+
+    #[test]
+    fn ids_are_replaced_only_where_they_would_be_refused() {
+        let fitted = |dialect, model: &str, id: &str| {
+            let mut messages = [Message::new(Role::Assistant, "")];
+            messages[0].tool_calls = vec![ToolCall::new(id, "add", json!({}))];
+            fit(&mut messages, dialect, model);
+            messages[0].tool_calls[0].id.clone()
+        };
+        let (anthropic, openai) = (ensemble::Dialect::Anthropic, ensemble::Dialect::OpenAi);
+        assert_eq!(fitted(anthropic, "claude", "toolu_01-x"), "toolu_01-x");
+        assert_eq!(fitted(anthropic, "claude", "functions.add:0").len(), 21);
+        assert_eq!(fitted(openai, "gpt-5", "functions.add:0"), "functions.add:0");
+        assert_eq!(fitted(openai, "mistralai/Mistral-Small", "D681PevKs"), "D681PevKs");
+        let nine = fitted(openai, "codestral-latest", "call_3_1");
+        assert_eq!(
+            (nine.len(), nine != fitted(openai, "codestral-latest", "call_3_2")),
+            (9, true)
+        );
+    }
+}

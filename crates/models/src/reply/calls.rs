@@ -1,0 +1,227 @@
+//! The tool calls of a reply while their pieces arrive.
+//!
+//! Servers differ in what they say of a piece: OpenAI gives an index, some give the same index to every call, some none,
+//! and some repeat id and name with every piece. A piece begins a new call unless it can only continue one.
+
+use serde_json::{Map, Value};
+
+use ensemble_core::thread::{StopReason, ToolCall, ToolEnd};
+
+/// What the model is told of a call whose arguments are incomplete.
+const CUT_OFF: &str = "the call was cut off at the token limit of a reply and was not made; make it again with shorter \
+     arguments, or in several calls";
+
+/// A tool call that is being assembled.
+#[derive(Debug, Default)]
+pub(crate) struct Call {
+    /// The index that its pieces have, if they have one.
+    index: Option<u64>,
+    pub(crate) id: String,
+    pub(crate) name: String,
+    /// The JSON text of the arguments so far.
+    pub(crate) arguments: String,
+    pub(crate) signatures: Vec<String>,
+}
+
+/// A piece of a call; what the server does not send is empty.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct CallPiece<'a> {
+    pub(crate) index: Option<u64>,
+    pub(crate) id: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) arguments: &'a str,
+}
+
+/// The calls so far, in the order of their beginnings.
+#[derive(Debug, Default)]
+pub(crate) struct PartialCalls(Vec<Call>);
+
+impl PartialCalls {
+    /// A new call. Further pieces with this index belong to it.
+    pub(crate) fn begin(&mut self, index: Option<u64>) -> &mut Call {
+        self.0.push(Call {
+            index,
+            ..Call::default()
+        });
+        self.0.last_mut().expect("one was added")
+    }
+
+    /// The latest call with this index, new if there is none.
+    pub(crate) fn at(&mut self, index: u64) -> &mut Call {
+        match self.0.iter().rposition(|call| call.index == Some(index)) {
+            Some(at) => &mut self.0[at],
+            None => self.begin(Some(index)),
+        }
+    }
+
+    /// Adds a piece to the call that it continues, or to a new one; returns the call.
+    pub(crate) fn add(&mut self, piece: CallPiece<'_>) -> &mut Call {
+        let call = match self.continued_by(piece) {
+            Some(at) => &mut self.0[at],
+            None => self.begin(piece.index),
+        };
+        if !piece.id.is_empty() {
+            call.id = piece.id.to_owned();
+        }
+        if !piece.name.is_empty() {
+            call.name = piece.name.to_owned();
+        }
+        call.arguments.push_str(piece.arguments);
+        call
+    }
+
+    fn continued_by(&self, piece: CallPiece<'_>) -> Option<usize> {
+        let nameless_or_same = |call: &Call| piece.id.is_empty() || call.id.is_empty() || call.id == piece.id;
+        let at = match (piece.index, piece.id) {
+            (Some(index), _) => self.0.iter().rposition(|call| call.index == Some(index))?,
+            (None, "") => self.0.len().checked_sub(1)?,
+            (None, id) => match self.0.iter().rposition(|call| call.id == id) {
+                Some(at) => at,
+                None => self.0.len().checked_sub(1)?,
+            },
+        };
+        let call = &self.0[at];
+        (nameless_or_same(call) && !begins_anew(call, piece)).then_some(at)
+    }
+
+    /// The calls of a complete reply, and the names of those that were cut off. Calls without an id get one that is the
+    /// same whenever the request is made again.
+    pub(crate) fn finish(self, request_number: u64, stop: StopReason) -> (Vec<ToolCall>, Vec<String>) {
+        let mut cut_off = Vec::new();
+        let calls = self.0.into_iter().filter(|call| !call.name.is_empty());
+        let mut finish = |(at, call): (usize, Call)| {
+            let id = match call.id.is_empty() {
+                true => format!("call_{request_number}_{at}"),
+                false => call.id,
+            };
+            let is_cut_off = stop == StopReason::MaxTokens && parsed(&call.arguments).is_none();
+            let mut finished = ToolCall::new(id, call.name, arguments(call.arguments));
+            if is_cut_off {
+                cut_off.push(finished.name.clone());
+                finished.end = Some(ToolEnd::Error(CUT_OFF.to_owned()));
+            }
+            finished.signatures = call.signatures;
+            finished
+        };
+        let calls = (1..).zip(calls).map(&mut finish).collect();
+        (calls, cut_off)
+    }
+}
+
+/// Does the piece belong to another call, although index and id are those of this one?
+fn begins_anew(call: &Call, piece: CallPiece<'_>) -> bool {
+    if piece.name.is_empty() || call.name.is_empty() {
+        return false;
+    }
+    piece.name != call.name || (!piece.arguments.is_empty() && parsed(&call.arguments).is_some())
+}
+
+fn parsed(text: &str) -> Option<Value> {
+    serde_json::from_str(text.trim()).ok()
+}
+
+/// The arguments; text that is not JSON stays text, which leads to an error for the model.
+fn arguments(text: String) -> Value {
+    match text.trim() {
+        "" | "null" => Value::Object(Map::new()),
+        given => serde_json::from_str(given).unwrap_or(Value::String(text)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A piece: index, id, name, arguments.
+    type Row<'a> = (Option<u64>, &'a str, &'a str, &'a str);
+
+    fn finished(rows: &[Row<'_>]) -> Vec<(String, Value)> {
+        let mut calls = PartialCalls::default();
+        for (index, id, name, arguments) in rows {
+            calls.add(CallPiece {
+                index: *index,
+                id,
+                name,
+                arguments,
+            });
+        }
+        let (calls, cut_off) = calls.finish(1, StopReason::EndTurn);
+        assert_eq!(cut_off, Vec::<String>::new());
+        calls.into_iter().map(|call| (call.id, call.arguments)).collect()
+    }
+
+    #[test]
+    fn each_call_is_itself_however_its_pieces_are_marked() {
+        let (a, b) = (json!({"a": 1}), json!({"b": 2}));
+        let both = |one: &str, other: &str| vec![(one.to_owned(), a.clone()), (other.to_owned(), b.clone())];
+        let of = |index: Option<u64>, ids: [&'static str; 2]| {
+            [(index, ids[0], "add", "{\"a\":1}"), (index, ids[1], "add", "{\"b\":2}")]
+        };
+        assert_eq!(finished(&of(Some(0), ["x", "y"])), both("x", "y"), "one index");
+        assert_eq!(finished(&of(None, ["x", "y"])), both("x", "y"), "no index");
+        assert_eq!(finished(&of(Some(0), ["x", "x"])), both("x", "x"), "one index, one id");
+        assert_eq!(finished(&of(None, ["x", "x"])), both("x", "x"), "one id");
+        assert_eq!(
+            finished(&of(Some(0), ["", ""])),
+            both("call_1_1", "call_1_2"),
+            "one index, no id"
+        );
+        assert_eq!(finished(&of(None, ["", ""])), both("call_1_1", "call_1_2"), "neither");
+        let other_tool = [(Some(0), "", "now", ""), (Some(0), "", "add", "{\"a\":1}")];
+        let expected = vec![("call_1_1".to_owned(), json!({})), ("call_1_2".to_owned(), a.clone())];
+        assert_eq!(finished(&other_tool), expected, "another tool");
+    }
+
+    #[test]
+    fn pieces_of_one_call_stay_together() {
+        let whole = vec![("x".to_owned(), json!({"a": 1}))];
+        let rows: [&[Row<'_>]; 6] = [
+            &[
+                (Some(0), "x", "add", ""),
+                (Some(0), "", "", "{\"a\""),
+                (Some(0), "", "", ":1}"),
+            ],
+            &[(Some(0), "x", "add", "{\"a\""), (Some(0), "x", "add", ":1}")],
+            &[(None, "x", "add", "{\"a\""), (None, "x", "add", ":1}")],
+            &[(None, "x", "add", "{\"a\""), (None, "", "", ":1}")],
+            &[(None, "x", "add", "{\"a\":1}"), (None, "x", "add", "")],
+            &[(Some(0), "", "add", ""), (Some(0), "x", "", "{\"a\":1}")],
+        ];
+        for rows in rows {
+            assert_eq!(finished(rows), whole, "{rows:?}");
+        }
+        let mixed = [
+            (Some(0), "x", "add", "{\"a\""),
+            (Some(1), "y", "add", "{\"b\""),
+            (Some(0), "", "", ":1}"),
+            (Some(1), "", "", ":2}"),
+        ];
+        let expected = vec![("x".to_owned(), json!({"a": 1})), ("y".to_owned(), json!({"b": 2}))];
+        assert_eq!(finished(&mixed), expected);
+    }
+
+    #[test]
+    fn only_what_the_token_limit_has_cut_is_cut_off() {
+        for (stop, text, is_cut_off) in [
+            (StopReason::MaxTokens, "{\"a\":", true),
+            (StopReason::MaxTokens, "", true),
+            (StopReason::MaxTokens, "{\"a\":1}", false),
+            (StopReason::EndTurn, "{\"a\":", false),
+        ] {
+            let mut calls = PartialCalls::default();
+            calls.add(CallPiece {
+                name: "add",
+                arguments: text,
+                ..CallPiece::default()
+            });
+            let (calls, cut_off) = calls.finish(1, stop);
+            assert_eq!(
+                (calls[0].end.is_some(), cut_off.len() == 1),
+                (is_cut_off, is_cut_off),
+                "{stop:?} {text}"
+            );
+        }
+    }
+}

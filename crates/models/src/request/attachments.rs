@@ -1,0 +1,149 @@
+//! Attachments in the forms of the dialects.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::{Value, json};
+
+use crate::{ModelError, ModelRequest};
+use ensemble_core::thread::{Attachment, Message, ToolCall};
+use ensemble_language::ensemble::Dialect;
+
+/// Has the dialect this type of file?
+pub(crate) fn takes(dialect: Dialect, file: &Attachment) -> bool {
+    dialect != Dialect::Ollama || file.is_image() || file.is_text()
+}
+
+/// Checks that the dialect has the types of all attachments.
+pub(crate) fn check(dialect: Dialect, request: &ModelRequest) -> Result<(), ModelError> {
+    let attachments = request.messages.iter().flat_map(|message| &message.attachments);
+    match attachments.into_iter().find(|one| !takes(dialect, one)) {
+        Some(one) => Err(ModelError::fatal(format!(
+            "Ollama takes images and texts, and the attachment `{}` is {}",
+            one.name, one.mime_type
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// The content of a user message for OpenAI.
+pub(crate) fn openai(message: &Message) -> Value {
+    let text = json!({"type": "text", "text": message.content});
+    message.attachments.iter().map(openai_part).chain([text]).collect()
+}
+
+fn openai_part(file: &Attachment) -> Value {
+    match file {
+        file if file.is_image() => json!({"type": "image_url", "image_url": {"url": data_url(file)}}),
+        file if file.is_text() => json!({"type": "text", "text": labelled(file)}),
+        file => json!({"type": "file", "file": {"filename": file_name(file), "file_data": data_url(file)}}),
+    }
+}
+
+/// The user message after the results of tools for OpenAI, whose tool messages have text only.
+pub(crate) fn openai_results(calls: &[ToolCall]) -> Option<Value> {
+    let of_call = |call: &ToolCall| {
+        let text = json!({"type": "text", "text": of_result(call)});
+        let files: Vec<Value> = call.attachments.iter().map(openai_part).collect();
+        (!files.is_empty()).then(|| std::iter::once(text).chain(files))
+    };
+    let parts: Vec<Value> = calls.iter().filter_map(of_call).flatten().collect();
+    (!parts.is_empty()).then(|| json!({"role": "user", "content": parts}))
+}
+
+/// The content of a user message for Anthropic.
+pub(crate) fn anthropic(message: &Message) -> Value {
+    let text = anthropic_text(&message.content);
+    message.attachments.iter().map(anthropic_block).chain(text).collect()
+}
+
+/// The content of the result of a tool for Anthropic.
+pub(crate) fn anthropic_result(call: &ToolCall) -> Value {
+    let told = call.told();
+    if call.attachments.is_empty() {
+        return told.into();
+    }
+    let files = call.attachments.iter().map(anthropic_block);
+    anthropic_text(&told).into_iter().chain(files).collect()
+}
+
+/// A block without text is refused.
+fn anthropic_text(text: &str) -> Option<Value> {
+    (!text.trim().is_empty()).then(|| json!({"type": "text", "text": text}))
+}
+
+fn anthropic_block(file: &Attachment) -> Value {
+    let bytes = || json!({"type": "base64", "media_type": file.mime_type, "data": file.data});
+    match file {
+        file if file.is_image() => json!({"type": "image", "source": bytes()}),
+        file if file.is_text() => {
+            let source = json!({"type": "text", "media_type": "text/plain", "data": text_of(file)});
+            json!({"type": "document", "title": file_name(file), "source": source})
+        }
+        file => json!({"type": "document", "title": file_name(file), "source": bytes()}),
+    }
+}
+
+/// The parts of a user message for Gemini.
+pub(crate) fn gemini(message: &Message) -> Value {
+    let text = json!({"text": message.content});
+    message.attachments.iter().map(gemini_part).chain([text]).collect()
+}
+
+fn gemini_part(file: &Attachment) -> Value {
+    match file.is_text() {
+        true => json!({"text": labelled(file)}),
+        false => json!({"inlineData": {"mimeType": file.mime_type, "data": file.data}}),
+    }
+}
+
+/// The parts after the results of tools for Gemini.
+pub(crate) fn gemini_results(calls: &[ToolCall]) -> Vec<Value> {
+    let of_call = |call: &ToolCall| {
+        let text = json!({"text": of_result(call)});
+        let files: Vec<Value> = call.attachments.iter().map(gemini_part).collect();
+        (!files.is_empty()).then(|| std::iter::once(text).chain(files))
+    };
+    calls.iter().filter_map(of_call).flatten().collect()
+}
+
+/// The words before the files of a result.
+fn of_result(call: &ToolCall) -> String {
+    let names: Vec<&str> = call.attachments.iter().map(|file| &*file.name).collect();
+    format!("From the result of `{}`: {}", call.name, names.join(", "))
+}
+
+/// A user message for Ollama, which has images beside the text.
+pub(crate) fn ollama(message: &Message) -> Value {
+    let texts = message.attachments.iter().filter(|one| one.is_text()).map(labelled);
+    let text: Vec<String> = texts.chain([message.content.clone()]).collect();
+    let said = json!({"role": "user", "content": text.join("\n\n")});
+    with_images(said, &message.attachments)
+}
+
+/// A message for Ollama with these images beside its text.
+pub(crate) fn with_images(mut message: Value, files: &[Attachment]) -> Value {
+    let images = files.iter().filter(|file| file.is_image());
+    let images: Vec<&str> = images.map(|file| &*file.data).collect();
+    if !images.is_empty() {
+        message["images"] = json!(images);
+    }
+    message
+}
+
+fn data_url(attachment: &Attachment) -> String {
+    format!("data:{};base64,{}", attachment.mime_type, attachment.data)
+}
+
+fn file_name(attachment: &Attachment) -> &str {
+    attachment.name.rsplit('/').next().unwrap_or(&attachment.name)
+}
+
+/// A text with the name of its file.
+fn labelled(attachment: &Attachment) -> String {
+    format!("## {}\n{}", file_name(attachment), text_of(attachment))
+}
+
+fn text_of(attachment: &Attachment) -> String {
+    let bytes = BASE64_STANDARD.decode(&*attachment.data).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).into_owned()
+}

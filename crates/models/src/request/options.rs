@@ -1,0 +1,86 @@
+//! `options` of a profile in the body of a request.
+
+use serde_json::{Map, Value};
+
+use ensemble_language::data::JsonMap;
+use ensemble_language::ensemble;
+
+/// The keys of a request to Ollama; all others belong to its `options`.
+const OLLAMA: [&str; 7] = [
+    "options",
+    "think",
+    "keep_alive",
+    "logprobs",
+    "top_logprobs",
+    "truncate",
+    "shift",
+];
+
+/// Keys that only a request with tools may have.
+const OF_TOOLS: [&str; 3] = ["tool_choice", "parallel_tool_calls", "toolConfig"];
+
+/// Adds the options to a body. Maps are merged; the program sets no other key that the options have.
+pub(crate) fn add(options: &JsonMap, body: &mut Value, dialect: ensemble::Dialect, has_tools: bool) {
+    let Some(body) = body.as_object_mut() else {
+        return;
+    };
+    for (key, value) in options {
+        if OF_TOOLS.contains(&key.as_str()) && !has_tools {
+            continue;
+        }
+        match dialect {
+            ensemble::Dialect::Ollama if !OLLAMA.contains(&key.as_str()) => {
+                let inner = JsonMap::from_iter([(key.clone(), value.clone())]);
+                put(body, "options", &Value::Object(inner));
+            }
+            _ => put(body, key, value),
+        }
+    }
+}
+
+fn put(into: &mut Map<String, Value>, key: &str, value: &Value) {
+    match (into.get_mut(key), value) {
+        (Some(Value::Object(there)), Value::Object(more)) => {
+            more.iter().for_each(|(key, value)| put(there, key, value));
+        }
+        _ => drop(into.insert(key.to_owned(), value.clone())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn added(dialect: ensemble::Dialect, options: Value, has_tools: bool) -> Value {
+        let mut body = json!({"model": "m", "options": {"seed": 1}, "generationConfig": {"seed": 1}});
+        add(options.as_object().expect("a map"), &mut body, dialect, has_tools);
+        body
+    }
+
+    #[test]
+    fn options_go_where_they_belong() {
+        let ollama = added(
+            ensemble::Dialect::Ollama,
+            json!({"num_ctx": 8, "think": true, "options": {"stop": ["a"]}}),
+            true,
+        );
+        assert_eq!(ollama["options"], json!({"seed": 1, "num_ctx": 8, "stop": ["a"]}));
+        assert_eq!((&ollama["think"], ollama.get("num_ctx")), (&json!(true), None));
+        let nested = json!({"generationConfig": {"thinkingConfig": {"thinkingBudget": 0}}});
+        let gemini = added(ensemble::Dialect::Gemini, nested, true);
+        assert_eq!(
+            gemini["generationConfig"],
+            json!({"seed": 1, "thinkingConfig": {"thinkingBudget": 0}})
+        );
+        for (has_tools, expected) in [(true, Some(&json!("required"))), (false, None)] {
+            let body = added(
+                ensemble::Dialect::OpenAi,
+                json!({"tool_choice": "required", "stop": "x"}),
+                has_tools,
+            );
+            assert_eq!((body.get("tool_choice"), &body["stop"]), (expected, &json!("x")));
+        }
+    }
+}

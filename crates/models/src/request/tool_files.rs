@@ -1,0 +1,163 @@
+//! The images and PDFs of tool results: a model that does not take them is told of them in words.
+
+use crate::{ModelError, ModelRequest};
+use ensemble_core::thread::{Attachment, Message, ToolCall, ToolEnd};
+use serde_json::Value;
+
+/// The maximum size of the files of all tool results in one request, in bytes: 20 MiB.
+const MAX_BYTES: u64 = 20 << 20;
+
+/// The warning about files that a request leaves out.
+const LEFT_OUT: &str =
+    "files of earlier tool results were described to the model in words: those of one request can have 20 MiB together";
+
+/// Words of a model that takes no files at all. Others complain of one file.
+const TAKES_NONE: [&str; 6] = [
+    "support",
+    "multimodal",
+    "unknown variant",
+    "missing data",
+    "only valid",
+    "certain models",
+];
+
+/// Do the results of tools in these messages have files?
+pub(crate) fn has_any(messages: &[Message]) -> bool {
+    let mut calls = messages.iter().flat_map(|message| &message.tool_calls);
+    calls.any(|call| !call.attachments.is_empty())
+}
+
+/// The request with words in the place of the files of tool results.
+pub(crate) fn in_words(mut request: ModelRequest) -> ModelRequest {
+    calls(&mut request.messages).for_each(|call| describe(call, |_| false));
+    request
+}
+
+/// The warning that the model was asked again without files.
+pub(crate) fn refused(profile: &str, error: &ModelError) -> String {
+    format!(
+        "model profile `{profile}` was asked again without the files of tool results, which it does not take ({error}); the \
+         model was told of them in words"
+    )
+}
+
+/// Does the error say that the model takes no files, and not only that it does not take one of these?
+pub(crate) fn takes_none(error: &ModelError) -> bool {
+    let said = error.message.to_lowercase();
+    TAKES_NONE.iter().any(|word| said.contains(word))
+}
+
+/// Puts words in the place of files that cannot be sent: those that the dialect does not have, and the oldest if there is
+/// too much. Gives warnings for the user.
+pub(crate) fn fit(messages: &mut [Message], takes: impl Fn(&Attachment) -> bool) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for call in calls(messages) {
+        if let Some(file) = call.attachments.iter().find(|file| !takes(file)) {
+            let kind = &file.mime_type;
+            warnings.push(format!(
+                "the result of `{}` has a file of the type {kind}, which the provider does not take: the model was told of \
+                 it in words",
+                call.name
+            ));
+            describe(call, &takes);
+        }
+    }
+    warnings.dedup();
+    let mut left = MAX_BYTES;
+    let mut has_room = true;
+    for message in messages.iter_mut().rev() {
+        for call in message.tool_calls.iter_mut().rev() {
+            let size: u64 = call.attachments.iter().map(|file| file.size).sum();
+            has_room &= size <= left;
+            match has_room {
+                true => left -= size,
+                false => describe(call, |_| false),
+            }
+        }
+    }
+    warnings.extend((!has_room).then(|| LEFT_OUT.to_owned()));
+    warnings
+}
+
+fn calls(messages: &mut [Message]) -> impl Iterator<Item = &mut ToolCall> {
+    messages.iter_mut().flat_map(|message| &mut message.tool_calls)
+}
+
+/// Replaces the files of a result by words, except those that stay.
+fn describe(call: &mut ToolCall, stays: impl Fn(&Attachment) -> bool) {
+    let (kept, gone): (Vec<Attachment>, Vec<Attachment>) =
+        std::mem::take(&mut call.attachments).into_iter().partition(stays);
+    call.attachments = kept;
+    for file in gone {
+        let words = format!(
+            "[{}, {}, {} bytes, cannot be shown here]",
+            file.name, file.mime_type, file.size
+        );
+        call.end = match call.end.take() {
+            Some(ToolEnd::Error(error)) => Some(ToolEnd::Error(format!("{error}\n{words}"))),
+            end => {
+                call.end = end;
+                Some(ToolEnd::Result(Value::String(format!("{}\n{words}", call.told()))))
+            }
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use ensemble_core::thread::Role;
+
+    fn looked(files: &[(&str, u64)]) -> Message {
+        let file = |(mime_type, size): &(&str, u64)| Attachment {
+            name: "f".into(),
+            mime_type: (*mime_type).into(),
+            size: *size,
+            sha256: "".into(),
+            data: "".into(),
+        };
+        let mut call = ToolCall::new("c", "look", json!({})).ended(ToolEnd::Result(json!({"n": 1})), 0.0);
+        call.attachments = files.iter().map(file).collect();
+        Message {
+            tool_calls: vec![call],
+            ..Message::new(Role::Assistant, "")
+        }
+    }
+
+    fn told(messages: &[Message]) -> Vec<(usize, String)> {
+        let calls = messages.iter().flat_map(|message| &message.tool_calls);
+        calls.map(|call| (call.attachments.len(), call.told())).collect()
+    }
+
+    #[test]
+    fn what_is_not_taken_is_told_in_words() {
+        let mut messages = [looked(&[("image/png", 3), ("application/pdf", 5)]), looked(&[])];
+        let warnings = fit(&mut messages, Attachment::is_image);
+        assert_eq!(
+            told(&messages),
+            [
+                (
+                    1,
+                    "{\"n\":1}\n[f, application/pdf, 5 bytes, cannot be shown here]".to_owned()
+                ),
+                (0, "{\"n\":1}".to_owned())
+            ]
+        );
+        assert_eq!(warnings.len(), 1);
+        assert!(warnings[0].contains("application/pdf"), "{warnings:?}");
+    }
+
+    #[test]
+    fn the_oldest_files_are_left_out_where_there_is_too_much() {
+        let ten = 10 << 20;
+        let mut messages = [1, ten, ten].map(|size| looked(&[("image/png", size)]));
+        let warnings = fit(&mut messages, |_| true);
+        let counts: Vec<usize> = told(&messages).iter().map(|(files, _)| *files).collect();
+        assert_eq!((counts, warnings), (vec![0, 1, 1], vec![LEFT_OUT.to_owned()]));
+        let mut few = [looked(&[("image/png", 1)])];
+        assert_eq!(fit(&mut few, |_| true), Vec::<String>::new());
+        assert_eq!(told(&few)[0].0, 1);
+    }
+}

@@ -1,0 +1,286 @@
+//! The secrets of a request: reading them from the environment, and removing them from all output.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::{Network, OnPiece, ReplyPiece};
+use ensemble_core::secrets::STRUCK_OUT;
+use ensemble_language::ensemble::{HeaderText, Profile, Provider};
+
+/// The key and the headers of a profile.
+pub(crate) struct Credentials {
+    pub(crate) key: Option<String>,
+    pub(crate) headers: Vec<(String, String)>,
+    secrets: Vec<String>,
+    /// Does a header have a value of the environment?
+    has_values: bool,
+}
+
+/// The environment variable of the key; `None` if no key is sent.
+///
+/// The variable of the provider is used only for the address of the provider, not for another `base_url`.
+pub fn key_variable<'p>(profile: &'p Profile, provider: &Provider) -> Option<&'p str> {
+    let own = provider.api_key_env.filter(|_| profile.base_url.is_none());
+    profile.api_key_env.as_deref().or(own)
+}
+
+impl Credentials {
+    /// Reads the credentials from the environment. The error names the missing variable.
+    pub(crate) fn gather(profile: &Profile, provider: &Provider, network: &Network) -> Result<Self, String> {
+        let secret = |name: &str, what: &str| {
+            let value = network.variable(name);
+            let value = value.ok_or_else(|| format!("{what}: set the environment variable {name}"))?;
+            network.secrets().learn(&value);
+            Ok::<_, String>(value)
+        };
+        let key = key_variable(profile, provider)
+            .map(|name| secret(name, &format!("there is no key for {}", provider.name)))
+            .transpose()?;
+        let header = |(name, text): &(String, HeaderText)| {
+            let value = match text {
+                HeaderText::Text(text) => text.clone(),
+                HeaderText::Env(variable) => secret(variable, &format!("the header `{name}` has no value"))?,
+            };
+            Ok::<_, String>((name.clone(), value))
+        };
+        let headers = profile.headers.iter().map(header).collect::<Result<_, _>>()?;
+        let is_value = |(_, text): &(String, HeaderText)| matches!(text, HeaderText::Env(_));
+        Ok(Self {
+            key,
+            headers,
+            secrets: network.secrets().values(),
+            has_values: profile.headers.iter().any(is_value),
+        })
+    }
+
+    /// Does a request contain a key or a value of the environment?
+    pub(crate) fn are_sent(&self) -> bool {
+        self.key.is_some() || self.has_values
+    }
+
+    /// Replaces all secrets in the text.
+    pub(crate) fn scrub(&self, text: String) -> String {
+        let strike = |text: String, secret: &String| match text.contains(secret.as_str()) {
+            true => text.replace(secret.as_str(), STRUCK_OUT),
+            false => text,
+        };
+        self.secrets.iter().fold(text, strike)
+    }
+
+    /// Can the text contain a secret?
+    pub(crate) fn occur_in(&self, text: &str) -> bool {
+        self.secrets.iter().any(|secret| text.contains(secret.as_str()))
+    }
+
+    /// The number of bytes at the end of the text that may be the beginning of a secret.
+    fn begun_in(&self, text: &str) -> usize {
+        let begun = |secret: &String| {
+            let ends = secret.char_indices().map(|(at, _)| at);
+            ends.rev().find(|end| text.ends_with(&secret[..*end]))
+        };
+        self.secrets.iter().filter_map(begun).max().unwrap_or_default()
+    }
+}
+
+/// The places of what a filter holds back.
+const TEXT: usize = 0;
+const REASONING: usize = 1;
+
+/// Removes secrets from the pieces of a streamed reply. A possible beginning of a secret is held back until the next
+/// piece.
+pub(crate) struct SecretFilter<'a> {
+    credentials: &'a Credentials,
+    on_piece: &'a OnPiece<'a>,
+    /// What is held back of the text, and of the reasoning.
+    held: Mutex<[String; 2]>,
+    /// The text has begun; reasoning after it is not shown while it arrives.
+    has_text: AtomicBool,
+}
+
+impl<'a> SecretFilter<'a> {
+    pub(crate) fn new(credentials: &'a Credentials, on_piece: &'a OnPiece<'a>) -> Self {
+        Self {
+            credentials,
+            on_piece,
+            held: Mutex::default(),
+            has_text: AtomicBool::default(),
+        }
+    }
+
+    pub(crate) fn push(&self, piece: ReplyPiece<'_>) {
+        if self.credentials.secrets.is_empty() {
+            return (self.on_piece)(piece);
+        }
+        let (at, piece) = match piece {
+            ReplyPiece::Text(text) => (TEXT, text),
+            ReplyPiece::Reasoning(text) => (REASONING, text),
+        };
+        match at {
+            TEXT if !self.has_text.swap(true, Ordering::Relaxed) => self.release(REASONING),
+            // What was released could be the beginning of a secret that goes on here.
+            REASONING if self.has_text.load(Ordering::Relaxed) => return,
+            _ => {}
+        }
+        let mut held = self.held();
+        let held = &mut held[at];
+        held.push_str(piece);
+        let mut text = self.credentials.scrub(std::mem::take(held));
+        *held = text.split_off(text.len() - self.credentials.begun_in(&text));
+        self.send(at, &text);
+    }
+
+    /// Sends what is held back at the end of the reply.
+    pub(crate) fn end(&self) {
+        self.release(REASONING);
+        self.release(TEXT);
+    }
+
+    fn release(&self, at: usize) {
+        let held = std::mem::take(&mut self.held()[at]);
+        self.send(at, &held);
+    }
+
+    fn send(&self, at: usize, text: &str) {
+        if !text.is_empty() {
+            (self.on_piece)(match at {
+                TEXT => ReplyPiece::Text(text),
+                _ => ReplyPiece::Reasoning(text),
+            });
+        }
+    }
+
+    fn held(&self) -> MutexGuard<'_, [String; 2]> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Does not show the secrets.
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Credentials")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &str = "sk-0123456789";
+
+    fn network() -> Network {
+        let variable = |name: &str| match name {
+            "OPENAI_API_KEY" | "OTHER" => Some(format!("{name} {KEY}")),
+            "SHORT" => Some("none".to_owned()),
+            "BLANK" => Some("  ".to_owned()),
+            _ => None,
+        };
+        Network::new(variable, || chrono::DateTime::UNIX_EPOCH, || 0.5)
+    }
+
+    fn profile(base_url: Option<&str>, api_key_env: Option<&str>) -> Profile {
+        Profile {
+            base_url: base_url.map(Into::into),
+            api_key_env: api_key_env.map(Into::into),
+            ..Profile::default()
+        }
+    }
+
+    fn key(base_url: Option<&str>, api_key_env: Option<&str>) -> Result<Option<String>, String> {
+        let openai = Provider::named("openai").expect("is known");
+        Credentials::gather(&profile(base_url, api_key_env), openai, &network()).map(|given| given.key)
+    }
+
+    #[test]
+    fn another_address_never_gets_the_providers_own_key() {
+        let own = format!("OPENAI_API_KEY {KEY}");
+        assert_eq!(key(None, None), Ok(Some(own)));
+        assert_eq!(key(Some("http://localhost:1"), None), Ok(None));
+        let named = format!("OTHER {KEY}");
+        assert_eq!(key(Some("http://localhost:1"), Some("OTHER")), Ok(Some(named)));
+        for missing in ["MISSING", "BLANK"] {
+            assert_eq!(
+                key(None, Some(missing)),
+                Err(format!(
+                    "there is no key for openai: set the environment variable {missing}"
+                ))
+            );
+        }
+    }
+
+    #[test]
+    fn secrets_are_struck_out_and_shown_nowhere() {
+        let headers = vec![("X-Own".to_owned(), HeaderText::Env("OTHER".into()))];
+        let profile = Profile {
+            headers,
+            ..profile(None, Some("SHORT"))
+        };
+        let openai = Provider::named("openai").expect("is known");
+        let given = Credentials::gather(&profile, openai, &network()).expect("all there");
+        assert_eq!(given.headers, [("X-Own".to_owned(), format!("OTHER {KEY}"))]);
+        let told = format!("wrong key {KEY}, and none of them");
+        assert_eq!(given.scrub(told), "wrong key [secret], and none of them");
+        assert!(given.occur_in(KEY) && !given.occur_in("none"));
+        assert_eq!(format!("{given:?} {:?}", network()), "Credentials Network");
+    }
+
+    fn text_of(piece: ReplyPiece<'_>) -> &str {
+        match piece {
+            ReplyPiece::Text(text) | ReplyPiece::Reasoning(text) => text,
+        }
+    }
+
+    #[test]
+    fn a_secret_in_pieces_is_never_heard() {
+        let openai = Provider::named("openai").expect("is known");
+        let given = Credentials::gather(&profile(None, None), openai, &network()).expect("all there");
+        let said = format!("It is {KEY} and sk-other, sk-{KEY}; s");
+        for (first, second) in (0..=said.len()).flat_map(|one| (one..=said.len()).map(move |two| (one, two))) {
+            let heard = Mutex::new(String::new());
+            let on_piece = |piece: ReplyPiece<'_>| heard.lock().expect("one thread").push_str(text_of(piece));
+            let filter = SecretFilter::new(&given, &on_piece);
+            for piece in [&said[..first], &said[first..second], &said[second..]] {
+                filter.push(ReplyPiece::Text(piece));
+            }
+            filter.end();
+            let expected = "It is [secret] and sk-other, sk-[secret]; s";
+            assert_eq!(*heard.lock().expect("one thread"), expected, "{first} {second}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_a_secret_is_heard_at_once() {
+        let openai = Provider::named("openai").expect("is known");
+        let given = Credentials::gather(&profile(None, None), openai, &network()).expect("all there");
+        let pieces = Mutex::new(Vec::new());
+        let on_piece = |piece: ReplyPiece<'_>| pieces.lock().expect("one thread").push(text_of(piece).to_owned());
+        let filter = SecretFilter::new(&given, &on_piece);
+        ["one ", "two s", "k ", "three"]
+            .iter()
+            .for_each(|piece| filter.push(ReplyPiece::Text(piece)));
+        assert_eq!(*pieces.lock().expect("one thread"), ["one ", "two ", "sk ", "three"]);
+    }
+
+    #[test]
+    fn a_secret_in_the_reasoning_is_never_heard() {
+        let openai = Provider::named("openai").expect("is known");
+        let given = Credentials::gather(&profile(None, None), openai, &network()).expect("all there");
+        for at in 0..=KEY.len() {
+            let heard = Mutex::new(String::new());
+            let on_piece = |piece: ReplyPiece<'_>| heard.lock().expect("one thread").push_str(text_of(piece));
+            let filter = SecretFilter::new(&given, &on_piece);
+            let (first, second) = KEY.split_at(at);
+            filter.push(ReplyPiece::Reasoning(first));
+            filter.push(ReplyPiece::Reasoning(second));
+            filter.push(ReplyPiece::Reasoning(first));
+            filter.push(ReplyPiece::Text("; said"));
+            filter.push(ReplyPiece::Reasoning(second));
+            filter.end();
+            let heard = heard.lock().expect("one thread");
+            assert!(
+                heard.starts_with("[secret]") && heard.ends_with("; said"),
+                "{at}: {heard}"
+            );
+        }
+    }
+}

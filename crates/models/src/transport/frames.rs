@@ -1,0 +1,201 @@
+//! Splits the bytes of a stream into events. The size of the buffer is limited.
+
+use crate::transport::reply_error::ReplyError;
+
+/// The maximum size of one event, and of the text of a reply, in bytes: 10 MiB.
+pub(crate) const MAX_EVENT_BYTES: usize = 10 << 20;
+
+/// The separation of events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// `data:` lines that end with an empty line: server-sent events.
+    Events,
+    /// One JSON value a line.
+    Lines,
+    /// One JSON value in all.
+    Whole,
+}
+
+/// Splits bytes into the texts of events.
+#[derive(Debug)]
+pub(crate) struct Frames {
+    framing: Framing,
+    /// The incomplete line.
+    line: Vec<u8>,
+    /// The incomplete event.
+    data: Option<String>,
+}
+
+impl Frames {
+    pub(crate) fn new(framing: Framing) -> Self {
+        Self {
+            framing,
+            line: Vec::new(),
+            data: None,
+        }
+    }
+
+    /// Calls `take` with every event that these bytes complete.
+    pub(crate) fn feed(
+        &mut self,
+        bytes: &[u8],
+        take: &mut dyn FnMut(&str) -> Result<(), ReplyError>,
+    ) -> Result<(), ReplyError> {
+        if self.framing == Framing::Whole {
+            return self.hold(bytes);
+        }
+        let mut rest = bytes;
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            let (line, after) = rest.split_at(end);
+            rest = &after[1..];
+            if self.line.is_empty() {
+                self.end_line(line, take)?;
+            } else {
+                self.hold(line)?;
+                let line = std::mem::take(&mut self.line);
+                self.end_line(&line, take)?;
+            }
+        }
+        self.hold(rest)
+    }
+
+    /// Calls `take` with the last event at the end of the stream.
+    pub(crate) fn end(mut self, take: &mut dyn FnMut(&str) -> Result<(), ReplyError>) -> Result<(), ReplyError> {
+        let line = std::mem::take(&mut self.line);
+        if self.framing == Framing::Whole {
+            return take(text(&line)?);
+        }
+        if !line.is_empty() {
+            self.end_line(&line, take)?;
+        }
+        match self.data.take() {
+            Some(data) => take(&data),
+            None => Ok(()),
+        }
+    }
+
+    fn hold(&mut self, bytes: &[u8]) -> Result<(), ReplyError> {
+        let held = self.line.len() + self.data.as_ref().map_or(0, String::len);
+        if held + bytes.len() > MAX_EVENT_BYTES {
+            return Err(ReplyError::TooLarge);
+        }
+        self.line.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn end_line(
+        &mut self,
+        line: &[u8],
+        take: &mut dyn FnMut(&str) -> Result<(), ReplyError>,
+    ) -> Result<(), ReplyError> {
+        let line = text(line.strip_suffix(b"\r").unwrap_or(line))?;
+        if self.framing == Framing::Lines {
+            return match line.trim() {
+                "" => Ok(()),
+                line => take(line),
+            };
+        }
+        if line.is_empty() {
+            return self.data.take().map_or(Ok(()), |data| take(&data));
+        }
+        // Names of events, ids and comments are not needed: what they say stands in the data too.
+        let Some(value) = line.trim_start_matches('\u{feff}').strip_prefix("data:") else {
+            return Ok(());
+        };
+        let value = value.strip_prefix(' ').unwrap_or(value);
+        match &mut self.data {
+            Some(data) if data.len() + value.len() > MAX_EVENT_BYTES => return Err(ReplyError::TooLarge),
+            Some(data) => {
+                data.push('\n');
+                data.push_str(value);
+            }
+            None => self.data = Some(value.to_owned()),
+        }
+        Ok(())
+    }
+}
+
+fn text(bytes: &[u8]) -> Result<&str, ReplyError> {
+    std::str::from_utf8(bytes).map_err(|_| ReplyError::Malformed("it is not UTF-8".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The events of a text that comes in pieces of that size.
+    fn events(framing: Framing, bytes: &[u8], piece: usize) -> Result<Vec<String>, ReplyError> {
+        let mut frames = Frames::new(framing);
+        let mut all = Vec::new();
+        let mut take = |event: &str| {
+            all.push(event.to_owned());
+            Ok(())
+        };
+        for piece in bytes.chunks(piece) {
+            frames.feed(piece, &mut take)?;
+        }
+        frames.end(&mut take)?;
+        Ok(all)
+    }
+
+    #[test]
+    fn events_and_lines_are_found_however_they_are_cut() {
+        let rows: [(Framing, &str, &[&str]); 7] = [
+            (Framing::Events, "data: a\n\ndata: b\n\n", &["a", "b"]),
+            (Framing::Events, "\u{feff}data:a\r\n\r\ndata: b\r\n\r\n", &["a", "b"]),
+            (
+                Framing::Events,
+                ": hello\nevent: x\nid: 1\ndata: a\ndata:  ü\n\n",
+                &["a\n ü"],
+            ),
+            (Framing::Events, "\n\n\ndata: last", &["last"]),
+            (Framing::Events, "nothing: here\n\n", &[]),
+            (Framing::Lines, "{}\r\n\n [1] \n2", &["{}", "[1]", "2"]),
+            (Framing::Whole, "{\n\n}", &["{\n\n}"]),
+        ];
+        for (framing, text, expected) in rows {
+            for piece in 1..=text.len() {
+                let found = events(framing, text.as_bytes(), piece);
+                assert_eq!(
+                    found.as_deref().ok(),
+                    Some(&*expected.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>()),
+                    "{text:?} by {piece}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_never_ends_is_refused_when_it_is_too_large() {
+        let line = vec![b'x'; 1 << 20];
+        for framing in [Framing::Events, Framing::Lines, Framing::Whole] {
+            let mut frames = Frames::new(framing);
+            let fed = (0..11)
+                .map(|_| frames.feed(&line, &mut |_| Ok(())))
+                .find(Result::is_err);
+            assert!(matches!(fed, Some(Err(ReplyError::TooLarge))), "{framing:?}");
+        }
+        let mut frames = Frames::new(Framing::Events);
+        let data = [b"data: ".to_vec(), line, b"\n".to_vec()].concat();
+        let fed = (0..11)
+            .map(|_| frames.feed(&data, &mut |_| Ok(())))
+            .find(Result::is_err);
+        assert!(
+            matches!(fed, Some(Err(ReplyError::TooLarge))),
+            "lines of one event add up"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn cuts_change_nothing(bytes in proptest::collection::vec(any::<u8>(), 0..200), piece in 1_usize..20) {
+            for framing in [Framing::Events, Framing::Lines, Framing::Whole] {
+                let whole = events(framing, &bytes, bytes.len().max(1));
+                let cut = events(framing, &bytes, piece);
+                prop_assert_eq!(whole.ok(), cut.ok());
+            }
+        }
+    }
+}

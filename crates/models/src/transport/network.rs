@@ -1,0 +1,178 @@
+//! The access of providers to the outside: environment variables, the time, random numbers, and a shared HTTP client.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use tokio::sync::OnceCell;
+
+use crate::policy::pace::Pace;
+use crate::policy::quirks::Quirks;
+use ensemble_core::secrets::Secrets;
+use ensemble_language::ensemble::Profile;
+
+/// Reads an environment variable; nothing if it is not set.
+pub type Environment = dyn Fn(&str) -> Option<String> + Send + Sync;
+
+/// The time limit for connecting.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The access to providers. Clones share one HTTP client, which is built when it is first needed.
+#[derive(Clone)]
+pub struct Network(Arc<NetworkParts>);
+
+struct NetworkParts {
+    environment: Box<Environment>,
+    now: Box<dyn Fn() -> DateTime<Utc> + Send + Sync>,
+    chance: Box<dyn Fn() -> f64 + Send + Sync>,
+    secrets: Secrets,
+    client: OnceCell<Result<reqwest::Client, String>>,
+    /// By address and model.
+    quirks: Mutex<HashMap<String, Quirks>>,
+    /// By name and target of the profile.
+    paces: Mutex<HashMap<String, Arc<Pace>>>,
+    /// By address and model, the estimated tokens of the largest request that is known to fit.
+    rooms: Mutex<HashMap<String, u64>>,
+}
+
+impl Network {
+    /// `environment` holds keys and is asked at each request; `now` tells for how long "until half past" is; `chance`
+    /// gives numbers from 0 to 1, by which pauses differ.
+    pub fn new(
+        environment: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+        now: impl Fn() -> DateTime<Utc> + Send + Sync + 'static,
+        chance: impl Fn() -> f64 + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(NetworkParts {
+            environment: Box::new(environment),
+            now: Box::new(now),
+            chance: Box::new(chance),
+            secrets: Secrets::default(),
+            client: OnceCell::new(),
+            quirks: Mutex::default(),
+            paces: Mutex::default(),
+            rooms: Mutex::default(),
+        }))
+    }
+
+    /// Returns the secrets that no reply may contain: keys and values of requests, and all values that the owner has
+    /// added.
+    pub fn secrets(&self) -> &Secrets {
+        &self.0.secrets
+    }
+
+    /// The variable's value, unless it is blank.
+    pub(crate) fn variable(&self, name: &str) -> Option<String> {
+        let value = (self.0.environment)(name)?;
+        Some(value.trim().to_owned()).filter(|value| !value.is_empty())
+    }
+
+    pub(crate) fn now(&self) -> DateTime<Utc> {
+        (self.0.now)()
+    }
+
+    /// The pause changed randomly by up to a quarter, so that many clients do not retry at the same time.
+    pub(crate) fn jittered(&self, pause: Duration) -> Duration {
+        pause.mul_f64(0.75 + 0.5 * (self.0.chance)().clamp(0.0, 1.0))
+    }
+
+    /// Returns what this model at this address refuses, as far as the process knows.
+    pub(crate) fn quirks(&self) -> MutexGuard<'_, HashMap<String, Quirks>> {
+        self.0.quirks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns whether the output schema is written into the messages for this model, because the model has refused it
+    /// before.
+    pub(crate) fn refuses_schema(&self, profile: &Profile) -> bool {
+        let quirks = self.quirks();
+        quirks.get(&target(profile)).is_some_and(|known| known.schema_in_words)
+    }
+
+    /// The model has refused an output schema.
+    pub(crate) fn schema_refused(&self, profile: &Profile) {
+        self.quirks().entry(target(profile)).or_default().schema_in_words = true;
+    }
+
+    /// Are the files of tool results described to this model, because it was found to take none?
+    pub(crate) fn refuses_files(&self, profile: &Profile) -> bool {
+        let quirks = self.quirks();
+        quirks.get(&target(profile)).is_some_and(|known| known.files_in_words)
+    }
+
+    /// The model takes no files.
+    pub(crate) fn files_refused(&self, profile: &Profile) {
+        self.quirks().entry(target(profile)).or_default().files_in_words = true;
+    }
+
+    /// The estimated tokens that a request to this model may have, if it has refused a longer one.
+    pub(crate) fn room(&self, profile: &Profile) -> Option<u64> {
+        self.rooms().get(&target(profile)).copied()
+    }
+
+    /// The model has refused a request as too long, and has accepted one of this number of estimated tokens.
+    pub(crate) fn learn_room(&self, profile: &Profile, accepted: u64) {
+        self.rooms().insert(target(profile), accepted);
+    }
+
+    fn rooms(&self) -> MutexGuard<'_, HashMap<String, u64>> {
+        self.0.rooms.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The pace of all requests with this profile.
+    pub(crate) fn pace(&self, name: &str, profile: &Profile) -> Arc<Pace> {
+        let limits = profile.rate_limit.unwrap_or_default();
+        let key = format!("{name} {} {limits:?}", target(profile));
+        let mut paces = self.0.paces.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(paces.entry(key).or_insert_with(|| Arc::new(Pace::new(limits))))
+    }
+
+    /// The client. It is built when it is first asked for, away from the thread that drives the run: reading the
+    /// machine's certificates takes tens of milliseconds.
+    ///
+    /// # Errors
+    /// It cannot be built.
+    pub async fn client(&self) -> Result<&reqwest::Client, String> {
+        let build = || async {
+            let built = tokio::task::spawn_blocking(http_client).await;
+            built.unwrap_or_else(|error| Err(error.to_string()))
+        };
+        self.0.client.get_or_init(build).await.as_ref().map_err(Clone::clone)
+    }
+}
+
+/// The model that a profile asks.
+fn target(profile: &Profile) -> String {
+    format!("{} {} {:?}", profile.provider, profile.model, profile.base_url)
+}
+
+/// A client for HTTP that follows no redirections.
+///
+/// # Errors
+/// The client cannot be made: the text says why.
+pub fn http_client() -> Result<reqwest::Client, String> {
+    // Somebody else in this process may have chosen one already, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let client = reqwest::Client::builder()
+        .user_agent(concat!("ensemble/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(CONNECT_TIMEOUT)
+        // A key must not follow a redirection to somebody else.
+        .redirect(reqwest::redirect::Policy::none())
+        .build();
+    client.map_err(|error| format!("the HTTP client cannot be made: {error}"))
+}
+
+/// Without environment variables, so there are no keys. Pauses are not random.
+impl Default for Network {
+    fn default() -> Self {
+        Self::new(|_| None, || DateTime::UNIX_EPOCH, || 0.5)
+    }
+}
+
+/// Does not show the environment variables.
+impl fmt::Debug for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Network")
+    }
+}

@@ -1,0 +1,152 @@
+//! The pause that a provider asks for, in each of the ways in which providers say it.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use reqwest::StatusCode;
+use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
+use serde_json::Value;
+
+/// The pause before the next request, if the answer asks for one.
+pub(crate) fn pause(status: StatusCode, headers: &HeaderMap, body: &str, now: DateTime<Utc>) -> Option<Duration> {
+    let is_limit = matches!(status.as_u16(), 429 | 503);
+    retry_after(headers, now).or_else(|| reset_after(headers, body, now).filter(|_| is_limit))
+}
+
+fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    headers.get(name)?.to_str().ok().map(str::trim)
+}
+
+/// In milliseconds, in seconds, or until a date by the clock of the provider.
+fn retry_after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
+    let number = |text: &str| text.parse::<f64>().ok().filter(|number| (0.0..1e9).contains(number));
+    if let Some(milliseconds) = text(headers, "retry-after-ms").and_then(number) {
+        return Some(Duration::from_secs_f64(milliseconds / 1000.0));
+    }
+    let told = text(headers, RETRY_AFTER.as_str())?;
+    if let Some(seconds) = number(told) {
+        return Some(Duration::from_secs_f64(seconds));
+    }
+    let date = |text: &str| DateTime::parse_from_rfc2822(text).ok();
+    let since = text(headers, DATE.as_str())
+        .and_then(date)
+        .map_or(now, |date| date.to_utc());
+    Some((date(told)?.to_utc() - since).to_std().unwrap_or_default())
+}
+
+/// In the body (Gemini), or until a limit that is used up is reset.
+fn reset_after(headers: &HeaderMap, body: &str, now: DateTime<Utc>) -> Option<Duration> {
+    let value: Value = serde_json::from_str(body).unwrap_or_default();
+    let value = value.get(0).unwrap_or(&value);
+    let mut details = value["error"]["details"].as_array().into_iter().flatten();
+    if let Some(delay) = details.find_map(|detail| detail["retryDelay"].as_str()) {
+        return duration(delay);
+    }
+    let limits = ["requests", "tokens", "input-tokens", "output-tokens"]
+        .into_iter()
+        .flat_map(|what| {
+            [
+                (
+                    format!("x-ratelimit-remaining-{what}"),
+                    format!("x-ratelimit-reset-{what}"),
+                ),
+                (
+                    format!("anthropic-ratelimit-{what}-remaining"),
+                    format!("anthropic-ratelimit-{what}-reset"),
+                ),
+            ]
+        });
+    let limits = limits.chain([("x-ratelimit-remaining".to_owned(), "x-ratelimit-reset".to_owned())]);
+    let resets = limits.filter_map(|(remaining, reset)| {
+        let is_used_up = text(headers, &remaining).is_none_or(|left| left == "0");
+        until(text(headers, &reset).filter(|_| is_used_up)?, now)
+    });
+    resets.max()
+}
+
+/// A length of time, or a time: `6m0s`, `20ms`, `1.5`, seconds or milliseconds since 1970, or a date.
+fn until(text: &str, now: DateTime<Utc>) -> Option<Duration> {
+    if let Ok(date) = DateTime::parse_from_rfc3339(text) {
+        return Some((date.to_utc() - now).to_std().unwrap_or_default());
+    }
+    let Ok(number) = text.parse::<f64>() else {
+        return duration(text);
+    };
+    let since_1970 = match number {
+        number if number > 1e11 => number / 1000.0,
+        number if number > 1e8 => number,
+        seconds => return Duration::try_from_secs_f64(seconds).ok(),
+    };
+    let seconds = since_1970 - now.timestamp_millis() as f64 / 1000.0;
+    Some(Duration::try_from_secs_f64(seconds).unwrap_or_default())
+}
+
+/// `1h2m3.5s`, `20ms`.
+fn duration(text: &str) -> Option<Duration> {
+    let mut seconds = 0.0;
+    let mut rest = text.trim();
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let (number, after) = rest.split_at(digits);
+        let unit = after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len());
+        let (unit, after) = after.split_at(unit);
+        let of_unit = match unit {
+            "h" => 3600.0,
+            "m" => 60.0,
+            "s" => 1.0,
+            "ms" => 0.001,
+            _ => return None,
+        };
+        seconds += number.parse::<f64>().ok()? * of_unit;
+        rest = after;
+    }
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Headers, by name.
+    type Rows<'a> = &'a [(&'static str, &'a str)];
+
+    #[test]
+    fn every_way_to_say_how_long_to_wait_is_understood() {
+        let gemini =
+            r#"{"error": {"details": [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "27s"}]}}"#;
+        let rows: [(Rows<'_>, &str, Option<f64>); 9] = [
+            (&[], gemini, Some(27.0)),
+            (&[("retry-after", "3")], gemini, Some(3.0)),
+            (&[("x-ratelimit-reset-requests", "1m0.5s")], "", Some(60.5)),
+            (
+                &[
+                    ("x-ratelimit-reset-requests", "20ms"),
+                    ("x-ratelimit-remaining-requests", "0"),
+                    ("x-ratelimit-reset-tokens", "6m0s"),
+                    ("x-ratelimit-remaining-tokens", "100"),
+                ],
+                "",
+                Some(0.02),
+            ),
+            (
+                &[("anthropic-ratelimit-requests-reset", "1970-01-01T00:00:09Z")],
+                "",
+                Some(9.0),
+            ),
+            (&[("x-ratelimit-reset", "4")], "", Some(4.0)),
+            (&[("x-ratelimit-reset", "1741305600000")], "", Some(1_741_305_600.0)),
+            (&[("x-ratelimit-reset-requests", "soon")], "", None),
+            (&[], "{}", None),
+        ];
+        for (rows, body, expected) in rows {
+            let one =
+                |(name, value): &(&'static str, &str)| (name.parse().expect("a name"), value.parse().expect("a value"));
+            let headers: HeaderMap = rows.iter().map(one).collect();
+            let told = |status| pause(status, &headers, body, DateTime::UNIX_EPOCH);
+            let found = told(StatusCode::TOO_MANY_REQUESTS);
+            assert_eq!(found.map(|pause| pause.as_secs_f64()), expected, "{rows:?} {body}");
+            let is_always = headers.contains_key("retry-after");
+            assert_eq!(told(StatusCode::BAD_GATEWAY).is_some(), is_always, "{rows:?}");
+        }
+    }
+}

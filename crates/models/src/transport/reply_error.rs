@@ -1,0 +1,23 @@
+//! The errors of a reply that has begun.
+
+/// An error in a reply that has begun.
+#[derive(Debug, PartialEq)]
+pub(crate) enum ReplyError {
+    /// The reply exceeds a size limit.
+    TooLarge,
+    /// The reply is not in the format of the dialect.
+    Malformed(String),
+    /// The stream ended before the end of the reply.
+    Cut,
+    /// The provider reports an error.
+    Reported {
+        /// The message of the provider.
+        message: String,
+        /// Can a retry help?
+        retryable: bool,
+    },
+    /// The server sent nothing for so long.
+    Silent(std::time::Duration),
+    /// The connection broke off.
+    Lost(String),
+}

@@ -1,0 +1,77 @@
+//! `ensemble check`: explores all conversations that an ensemble can hold, and those of the ensembles that it names.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the time of an exploration is bounded, and the exploration has no clock"
+)]
+
+use std::cell::Cell;
+use std::time::Instant;
+
+use crate::command::setup::completions;
+use crate::command::shared::error::CliError;
+use crate::command::shared::exit;
+use crate::command::shared::output_form::OutputForm;
+use crate::command::shared::surroundings::Surroundings;
+use clap::Args;
+use ensemble_explore::{Budget, Exploration, Inside, explore_while};
+use ensemble_language::loader::codes::UNANSWERED;
+use ensemble_project::nested::{Named, nested};
+use ensemble_reports::report::diagnostics;
+use ensemble_reports::report::exploration::{Explored, all_human, all_json};
+use ensemble_runs::exploration::explore_inside_out;
+use std::time::Duration;
+
+/// `ensemble check`.
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// The ensemble: a file, or the name of an ensemble
+    #[arg(value_name = "FILE|NAME", add = completions::ensembles())]
+    pub ensemble: String,
+    /// The output format
+    #[arg(long, alias = "format", value_enum, default_value_t = OutputForm::Human, value_name = "FORM")]
+    pub output: OutputForm,
+    /// Stop after this number of states, and report what was explored
+    #[arg(long, default_value_t = 20_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_states: u32,
+    /// Stop after this time, and report what was explored; for all files together
+    #[arg(long, default_value = "10s", value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub max_time: Duration,
+    /// Explore runs in CI, where nobody answers: also warn of questions without an answer
+    #[arg(long)]
+    pub ci: bool,
+}
+
+/// `ensemble check`.
+pub(crate) fn check(args: &CheckArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+    let project = &surroundings.project;
+    let path = project.ensemble_file(&args.ensemble)?;
+    let (outer, inner, warnings) = nested(&path, project, args.ci, UNANSWERED)?;
+    if !warnings.is_empty() {
+        surroundings.print_err(&diagnostics::human(&warnings, surroundings.colors_on_stderr()));
+    }
+    // Each ensemble has an equal part of the time that is left.
+    let begun = Instant::now();
+    let left = Cell::new(u32::try_from(inner.len() + 1).unwrap_or(u32::MAX));
+    let mut explore = |named: &Named, inside: &Inside| {
+        let now = Instant::now();
+        let part = args.max_time.saturating_sub(now - begun) / left.replace(left.get().saturating_sub(1).max(1));
+        let has_time = || now.elapsed() < part;
+        let budget = Budget {
+            states: u64::from(args.max_states),
+            nobody_answers: args.ci,
+            inside: Some(inside),
+        };
+        explore_while(&named.prepared.plan, budget, &has_time)
+    };
+    let (of_outer, of_inner) = explore_inside_out(&outer, &inner, project, &mut explore);
+    let explored = |(named, found): (&Named, Exploration)| Explored::of(&named.prepared.plan, &named.path, found);
+    let outer = explored((&outer, of_outer));
+    let inner: Vec<Explored> = inner.iter().zip(of_inner).map(explored).collect();
+    let text = match args.output {
+        OutputForm::Human => all_human(&outer, &inner),
+        OutputForm::Json => all_json(&outer, &inner),
+    };
+    surroundings.print_as(args.output, &text);
+    Ok(exit::SUCCESS)
+}

@@ -1,0 +1,121 @@
+//! `ensemble explain`: the explanation of a code, with a wrong and a right example; or what an ensemble takes and gives.
+
+use crate::command::setup::completions;
+use crate::command::shared::error::CliError;
+use crate::command::shared::exit;
+use crate::command::shared::surroundings::Surroundings;
+use clap::Args;
+use ensemble_language::diagnostic::Code;
+use ensemble_language::ensemble::{AgentKind, Ensemble, ResultSpec};
+use ensemble_language::loader::{codes, explain as explanations};
+use ensemble_runs::EnsembleRef;
+
+/// `ensemble explain`.
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// A code such as E021, or an ensemble: a file or a name; without it, all codes are listed
+    #[arg(value_name = "CODE|FILE|NAME", add = completions::codes_and_ensembles())]
+    pub code: Option<String>,
+}
+
+/// `ensemble explain`.
+pub(crate) fn explain(args: &ExplainArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+    let text = match &args.code {
+        Some(named) if is_ensemble(named, surroundings) => {
+            let prepared = surroundings.runs().prepare(&EnsembleRef::file(&**named))?;
+            interface(prepared.plan.ensemble())
+        }
+        Some(code) => one(known(code)?),
+        None => all(),
+    };
+    surroundings.print(&text);
+    Ok(exit::SUCCESS)
+}
+
+/// The code with this name, if it exists.
+pub(crate) fn known(code: &str) -> Result<Code, CliError> {
+    explanations::find(code).ok_or_else(|| {
+        let message = format!("there is no code `{code}`");
+        CliError::usage_with_help(
+            message,
+            match explanations::nearest(code) {
+                Some(guess) => format!("did you mean `{guess}`? `ensemble explain` lists all"),
+                None => "`ensemble explain` lists all".to_owned(),
+            },
+        )
+    })
+}
+
+/// Returns whether the argument is an ensemble and not a code.
+fn is_ensemble(named: &str, surroundings: &Surroundings) -> bool {
+    let is_path = named.contains(['/', '.']);
+    explanations::find(named).is_none() && (is_path || surroundings.project.ensemble_file(named).is_ok())
+}
+
+/// Renders the inputs and the result of an ensemble, and its questions.
+fn interface(ensemble: &Ensemble) -> String {
+    let mut text = format!("{}\n", ensemble.name);
+    if let Some(description) = &ensemble.description {
+        text.push_str(&format!("  {}\n", description.trim().replace('\n', "\n  ")));
+    }
+    text.push_str("\ninput: a text");
+    if let Some(task) = &ensemble.default_task {
+        text.push_str(&format!(", default {}", serde_json::json!(task.trim())));
+    }
+    match &ensemble.inputs {
+        None => text.push_str("\ninputs: none declared; --set adds anything to the context\n"),
+        Some(inputs) if inputs.is_empty() => text.push_str("\ninputs: none\n"),
+        Some(inputs) => {
+            text.push_str("\ninputs:\n");
+            for input in inputs {
+                let default = input
+                    .default()
+                    .map_or("required".to_owned(), |value| format!("default {value}"));
+                let description = input
+                    .description()
+                    .map_or(String::new(), |said| format!(": {}", said.trim()));
+                text.push_str(&format!(
+                    "  {} ({}, {default}){description}\n",
+                    input.name,
+                    input.type_name()
+                ));
+            }
+        }
+    }
+    match &ensemble.result {
+        None => text.push_str("result: the final state\n"),
+        Some(ResultSpec::Agent(agent)) => text.push_str(&format!("result: the latest output of {agent}\n")),
+        Some(ResultSpec::Map(entries)) => {
+            text.push_str("result:\n");
+            let lines = entries
+                .iter()
+                .map(|(key, expression)| format!("  {key}: {}\n", expression.trim()));
+            text.extend(lines);
+        }
+    }
+    let asks: Vec<String> = ensemble
+        .agents
+        .iter()
+        .filter_map(|agent| match &agent.kind {
+            AgentKind::Input(spec) => Some(format!("  {}: {}\n", agent.name, spec.prompt.trim())),
+            _ => None,
+        })
+        .collect();
+    if !asks.is_empty() {
+        text.push_str(&format!("asks a person:\n{}", asks.concat()));
+    }
+    text
+}
+
+fn one(code: Code) -> String {
+    let title = codes::ALL.iter().find(|(known, _)| *known == code);
+    let title = title.map_or("", |(_, title)| title);
+    format!("{}: {title}\n\n{}", code.0, explanations::explanation(code))
+}
+
+fn all() -> String {
+    codes::ALL
+        .iter()
+        .map(|(code, title)| format!("{}  {title}\n", code.0))
+        .collect()
+}

@@ -1,0 +1,306 @@
+//! What a search in folders leaves out: what configurations exclude, hidden folders, folders that tools make, and what `.ignore` and
+//! `.gitignore` name.
+//!
+//! The rules of a folder are those of the folders above it and its own. The search in folders above ends where that for a
+//! configuration ends, so that no file of another user decides what is checked.
+
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use ensemble_scripts::regular_files;
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+/// The largest ignore file that is read, in bytes. A larger one leaves nothing out.
+const LARGEST: u64 = 256 << 10;
+
+/// Folders that tools fill.
+const OF_TOOLS: [&str; 2] = ["node_modules", "target"];
+
+/// The reason why a file or a folder is left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// A configuration, or `--exclude`, says so.
+    Excluded,
+    /// An ignore file says so.
+    Ignored,
+    /// It is hidden, or a folder that a tool fills.
+    Foreign,
+}
+
+/// The rules that apply in all folders.
+pub(crate) struct Everywhere {
+    /// The patterns of the command line.
+    pub(crate) exclude: Gitignore,
+    /// What the user ignores in all repositories.
+    pub(crate) globally: Gitignore,
+    /// Whether ignore files count.
+    pub(crate) with_ignore_files: bool,
+}
+
+/// The rules of a folder.
+pub(crate) struct Rules {
+    above: Option<Rc<Rules>>,
+    /// The exclusions of the nearest configuration.
+    exclude: Option<Arc<Gitignore>>,
+    ignore: Gitignore,
+    gitignore: Gitignore,
+    /// `.git/info/exclude`, if a repository begins here.
+    repository: Option<Gitignore>,
+}
+
+impl Rules {
+    /// The rules of `folder`; without `exclude`, those of the configuration above still count.
+    pub(crate) fn of(
+        folder: &Path,
+        above: Option<Rc<Self>>,
+        exclude: Option<Arc<Gitignore>>,
+        everywhere: &Everywhere,
+    ) -> Rc<Self> {
+        let read = |name: &str| match everywhere.with_ignore_files {
+            true => patterns_in(&folder.join(name), folder),
+            false => Gitignore::empty(),
+        };
+        let is_repository = folder.join(".git").symlink_metadata().is_ok();
+        let exclude = exclude.or_else(|| above.as_ref().and_then(|above| above.exclude.clone()));
+        Rc::new(Self {
+            above,
+            exclude,
+            ignore: read(".ignore"),
+            gitignore: read(".gitignore"),
+            repository: is_repository.then(|| read(".git/info/exclude")),
+        })
+    }
+
+    /// Returns whether a file or a folder in this folder is left out, and why. A pattern with `!` takes it in again.
+    pub(crate) fn left(&self, path: &Path, is_folder: bool, everywhere: &Everywhere) -> Option<Left> {
+        let excluded = [Some(&everywhere.exclude), self.exclude.as_deref()]
+            .into_iter()
+            .flatten();
+        for patterns in excluded {
+            match patterns.matched(path, is_folder) {
+                Match::Ignore(_) => return Some(Left::Excluded),
+                Match::Whitelist(_) => return None,
+                Match::None => {}
+            }
+        }
+        if is_folder && is_foreign(path) {
+            return Some(Left::Foreign);
+        }
+        match self.ignored(path, is_folder, everywhere) {
+            Match::Ignore(()) => Some(Left::Ignored),
+            Match::Whitelist(()) | Match::None => None,
+        }
+    }
+
+    /// Returns the match of the ignore files: the nearest first, `.ignore` before `.gitignore`, as ripgrep reads them.
+    fn ignored(&self, path: &Path, is_folder: bool, everywhere: &Everywhere) -> Match<()> {
+        let said = |patterns: &Gitignore| patterns.matched(path, is_folder).map(|_| ());
+        let mut found = Match::None;
+        for rules in self.upward() {
+            found = found.or(said(&rules.ignore));
+        }
+        for rules in self.upward() {
+            found = found.or(said(&rules.gitignore));
+            // What is above a repository does not belong to it.
+            if let Some(patterns) = &rules.repository {
+                return found.or(said(patterns)).or(said(&everywhere.globally));
+            }
+        }
+        found
+    }
+
+    fn upward(&self) -> impl Iterator<Item = &Self> {
+        std::iter::successors(Some(self), |rules| rules.above.as_deref())
+    }
+}
+
+/// Returns whether the folder is hidden, or one that tools fill: by its name, or as a virtual environment of Python.
+fn is_foreign(folder: &Path) -> bool {
+    let name = folder.file_name().unwrap_or_default();
+    OF_TOOLS.iter().any(|known| name == *known) || is_hidden(folder) || folder.join("pyvenv.cfg").exists()
+}
+
+/// Returns whether the name begins with a dot.
+fn is_hidden(path: &Path) -> bool {
+    path.file_name()
+        .is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
+}
+
+/// The patterns of an ignore file. Lines that are no patterns are passed over, as git does.
+fn patterns_in(file: &Path, folder: &Path) -> Gitignore {
+    let Ok(text) = regular_files::read_text(file, LARGEST) else {
+        return Gitignore::empty();
+    };
+    let mut builder = GitignoreBuilder::new(folder);
+    for line in text.trim_start_matches('\u{feff}').lines() {
+        let _no_pattern = builder.add_line(None, line);
+    }
+    builder.build().unwrap_or_else(|_| Gitignore::empty())
+}
+
+/// The patterns of a list, and what is wrong with some of them, each with its index.
+pub(crate) fn patterns_of<'p>(
+    folder: &Path,
+    patterns: impl IntoIterator<Item = (usize, &'p str)>,
+) -> (Gitignore, Vec<(usize, String)>) {
+    let mut builder = GitignoreBuilder::new(folder);
+    builder.allow_unclosed_class(false);
+    let mut faults = Vec::new();
+    for (index, pattern) in patterns {
+        if pattern.starts_with('#') {
+            faults.push((index, "it begins with `#`, as a comment does; write `\\#`".to_owned()));
+        } else if let Err(error) = builder.add_line(None, pattern) {
+            faults.push((index, reason(&error)));
+        }
+    }
+    match builder.build() {
+        Ok(patterns) => (patterns, faults),
+        Err(error) => {
+            faults.push((0, reason(&error)));
+            (Gitignore::empty(), faults)
+        }
+    }
+}
+
+fn reason(error: &ignore::Error) -> String {
+    match error {
+        ignore::Error::Glob { err, .. } => err.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// The patterns that the user's git ignores everywhere.
+pub(crate) fn globally() -> Gitignore {
+    Gitignore::global().0
+}
+
+/// The folder of a pattern for files: its parts without wildcards, and how many folders below it can match, if that is known.
+pub(crate) fn base_of(pattern: &Path) -> (PathBuf, Option<usize>) {
+    let has_wildcard = |part: &std::path::Component<'_>| {
+        let text = part.as_os_str().to_string_lossy();
+        text.contains(['*', '?', '['])
+    };
+    let base = pattern.components().take_while(|part| !has_wildcard(part)).collect();
+    let rest: Vec<_> = pattern.components().skip_while(|part| !has_wildcard(part)).collect();
+    let is_endless = rest.iter().any(|part| part.as_os_str() == "**");
+    (base, (!is_endless).then_some(rest.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(folder: &Path, above: Option<Rc<Rules>>) -> Rc<Rules> {
+        Rules::of(folder, above, None, &everywhere(&[]))
+    }
+
+    fn everywhere(exclude: &[&str]) -> Everywhere {
+        Everywhere {
+            exclude: patterns_of(Path::new("/"), exclude.iter().copied().enumerate()).0,
+            globally: Gitignore::empty(),
+            with_ignore_files: true,
+        }
+    }
+
+    #[test]
+    fn the_nearest_file_decides_and_ignore_comes_before_gitignore() {
+        let root = tempfile::tempdir().expect("a folder");
+        let root = root.path();
+        let inner = root.join("inner");
+        std::fs::create_dir(&inner).expect("a folder");
+        let write = |name: &str, text: &str| std::fs::write(root.join(name), text).expect("written");
+        write(".gitignore", "\u{feff}*.yaml\n!kept.yaml\n[\nfolder/\n/here\n");
+        write(".ignore", "kept.yaml\n");
+        write("inner/.gitignore", "!inner.yaml\nkept.yml\n");
+        write("inner/.ignore", "!kept.yml\n");
+        let above = rules(root, None);
+        let below = rules(&inner, Some(above.clone()));
+        let everywhere = everywhere(&[]);
+        let rows = [
+            (&above, "a.yaml", false, true),
+            (&above, "kept.yaml", false, true),
+            (&above, "folder", true, true),
+            (&above, "folder", false, false),
+            (&above, "here", false, true),
+            (&below, "inner/a.yaml", false, true),
+            (&below, "inner/inner.yaml", false, false),
+            (&below, "inner/kept.yml", false, false),
+            (&below, "inner/here", false, false),
+        ];
+        for (rules, path, is_folder, is_left) in rows {
+            let left = rules.left(&root.join(path), is_folder, &everywhere);
+            assert_eq!(left, is_left.then_some(Left::Ignored), "{path}");
+        }
+        std::fs::create_dir_all(root.join("inner/.git/info")).expect("a folder");
+        write("inner/.git/info/exclude", "secret.yml\n");
+        let below = rules_of_repository(&inner, above);
+        let left = |path: &str| below.left(&root.join(path), false, &everywhere);
+        assert_eq!(left("inner/a.yaml"), None, "a repository begins here");
+        assert_eq!(left("inner/secret.yml"), Some(Left::Ignored));
+        assert_eq!(left("inner/kept.yaml"), Some(Left::Ignored), "`.ignore` of all folders");
+    }
+
+    fn rules_of_repository(folder: &Path, above: Rc<Rules>) -> Rc<Rules> {
+        rules(folder, Some(above))
+    }
+
+    #[test]
+    fn folders_of_tools_are_left_unless_a_pattern_takes_them_in() {
+        let root = tempfile::tempdir().expect("a folder");
+        let root = root.path();
+        std::fs::create_dir(root.join("python")).expect("a folder");
+        std::fs::write(root.join("python/pyvenv.cfg"), "").expect("written");
+        let rules = rules(root, None);
+        for (name, is_left) in [
+            ("node_modules", true),
+            ("target", true),
+            (".git", true),
+            (".venv", true),
+            ("python", true),
+            ("targets", false),
+        ] {
+            let left = |exclude: &[&str], is_folder| rules.left(&root.join(name), is_folder, &everywhere(exclude));
+            assert_eq!(left(&[], true), is_left.then_some(Left::Foreign), "{name}");
+            assert_eq!(left(&[], false), None, "{name}");
+            assert_eq!(left(&[&format!("!{name}/")], true), None, "{name}");
+            assert_eq!(left(&[name], true), Some(Left::Excluded), "{name}");
+        }
+    }
+
+    #[test]
+    fn wrong_patterns_are_named() {
+        let (patterns, faults) = patterns_of(
+            Path::new("/p"),
+            [(0, "[a"), (1, "b"), (2, "# c"), (3, "{d"), (4, "\\#e")],
+        );
+        let indices: Vec<usize> = faults.iter().map(|(index, _)| *index).collect();
+        assert_eq!(indices, [0, 2, 3], "{faults:?}");
+        assert!(faults[0].1.contains("unclosed"), "{faults:?}");
+        assert!(patterns.matched("/p/b", false).is_ignore());
+        assert!(patterns.matched("/p/#e", false).is_ignore());
+    }
+
+    #[test]
+    fn what_a_pattern_can_match_is_below_its_plain_parts() {
+        for (pattern, base, depth) in [
+            ("e/*.yaml", "e", Some(1)),
+            ("*.yaml", "", Some(1)),
+            ("./e/?/*.yaml", "e", Some(2)),
+            ("../e/[ab]/c/d.yaml", "../e", Some(3)),
+            ("/e/**/*.yaml", "/e", None),
+        ] {
+            assert_eq!(
+                base_of(
+                    &Path::new(pattern)
+                        .components()
+                        .filter(|part| *part != std::path::Component::CurDir)
+                        .collect::<PathBuf>()
+                ),
+                (PathBuf::from(base), depth),
+                "{pattern}"
+            );
+        }
+    }
+}

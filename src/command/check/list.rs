@@ -1,0 +1,134 @@
+//! `ensemble list`: the ensembles that can be run by name from here.
+
+use serde_json::{Value, json};
+
+use crate::command::shared::error::CliError;
+use crate::command::shared::exit;
+use crate::command::shared::output_form::ListArgs;
+use crate::command::shared::surroundings::Surroundings;
+use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, Input, InputSpec};
+use ensemble_project::catalogue::{NamedEnsemble, list_ensembles};
+use ensemble_reports::report::count;
+use ensemble_reports::report::door::Spelling;
+
+/// `ensemble list`.
+pub(crate) fn list(args: &ListArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+    let listed: Vec<NamedEnsemble> = list_ensembles(&surroundings.project).collect();
+    if args.is_json() {
+        let ensembles: Vec<Value> = listed.iter().map(convert_to_json).collect();
+        let document = json!({"version": 1, "ensembles": ensembles});
+        surroundings.print_as(Spelling::Json, &format!("{document:#}\n"));
+        return Ok(exit::SUCCESS);
+    }
+    if listed.is_empty() {
+        surroundings.print_err("there is no ensemble here; `ensemble init` creates one\n");
+    }
+    let texts: Vec<String> = listed.iter().map(render_text).collect();
+    surroundings.print(&surroundings.streams.out_width().sentences(&texts.join("\n")));
+    Ok(exit::SUCCESS)
+}
+
+/// The names of all ensembles that can be named here.
+pub(crate) fn names(surroundings: &Surroundings) -> Vec<String> {
+    list_ensembles(&surroundings.project)
+        .map(|listed| listed.name)
+        .collect()
+}
+
+/// The error of a command that needs an ensemble and got none.
+pub(crate) fn none_named(command: &str, surroundings: &Surroundings) -> CliError {
+    let help = match names(surroundings).as_slice() {
+        [] => "`ensemble init` creates an ensemble; a file anywhere can be given by its path".to_owned(),
+        names => format!(
+            "`ensemble {command} NAME`, with one of these names: {}; `ensemble list` describes them",
+            names.join(", ")
+        ),
+    };
+    CliError::usage_with_help("no ensemble was named", help)
+}
+
+/// The input agents, each with its question.
+fn questions(ensemble: &Ensemble) -> impl Iterator<Item = (&Agent, &InputSpec)> {
+    ensemble.agents.iter().filter_map(|agent| match &agent.kind {
+        AgentKind::Input(input) => Some((agent, input)),
+        _ => None,
+    })
+}
+
+/// Renders an ensemble for people.
+fn render_text(listed: &NamedEnsemble) -> String {
+    let NamedEnsemble {
+        name,
+        file,
+        errors,
+        loaded,
+    } = listed;
+    let file = file.display();
+    let description = loaded
+        .ensemble
+        .as_ref()
+        .and_then(|ensemble| ensemble.description.as_deref());
+    let about = description.and_then(|text| text.trim().lines().next());
+    let mut text = match about {
+        Some(about) => format!("{name}: {about}\n"),
+        None => format!("{name}\n"),
+    };
+    if !errors.is_empty() {
+        let errors = count(errors.len() as u64, "error");
+        text.push_str(&format!("  {errors}; `ensemble validate {file}` shows them\n"));
+    }
+    let Some(ensemble) = &loaded.ensemble else {
+        return text;
+    };
+    let agents: Vec<&str> = ensemble.agents.iter().map(|agent| &*agent.name).collect();
+    let agents = format!("{}: {}", count(agents.len() as u64, "agent"), agents.join(", "));
+    text.push_str(&format!("  {file}, {agents}\n"));
+    for input in ensemble.inputs.iter().flatten() {
+        let need = match input.default() {
+            Some(default) => format!("default {default}"),
+            None => "required".to_owned(),
+        };
+        let about = input
+            .description()
+            .map_or_else(String::new, |about| format!(": {}", about.trim()));
+        text.push_str(&format!(
+            "  input {} ({}, {need}){about}\n",
+            input.name,
+            input.type_name()
+        ));
+    }
+    for (agent, input) in questions(ensemble) {
+        let question = input.prompt.split_whitespace().collect::<Vec<_>>().join(" ");
+        let choices = match input.choices.as_slice() {
+            [] => String::new(),
+            choices => format!(" ({})", choices.join(", ")),
+        };
+        text.push_str(&format!("  {} asks: {question}{choices}\n", agent.name));
+    }
+    text
+}
+
+/// Converts an ensemble to JSON.
+fn convert_to_json(listed: &NamedEnsemble) -> Value {
+    let ensemble = listed.loaded.ensemble.as_ref();
+    let agent = |agent: &Agent| json!({"name": agent.name, "type": agent.kind_name()});
+    let declared = |input: &Input| json!({"name": input.name, "schema": input.schema});
+    let question = |(agent, input): (&Agent, &InputSpec)| {
+        json!({
+            "agent": agent.name,
+            "prompt": input.prompt,
+            "choices": input.choices,
+            "default": input.default,
+        })
+    };
+    json!({
+        "name": listed.name,
+        "file": listed.file.display().to_string(),
+        "errors": listed.errors.len(),
+        "description": ensemble.and_then(|ensemble| ensemble.description.as_deref()),
+        "default_task": ensemble.and_then(|ensemble| ensemble.default_task.as_deref()),
+        "inputs": ensemble.map(|ensemble| ensemble.inputs.iter().flatten().map(declared).collect::<Vec<_>>()),
+        "agents": ensemble.map(|ensemble| ensemble.agents.iter().map(agent).collect::<Vec<_>>()),
+        "asks": ensemble.map(|ensemble| questions(ensemble).map(question).collect::<Vec<_>>()),
+    })
+}

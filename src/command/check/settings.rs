@@ -1,0 +1,196 @@
+//! `validate` in the configurations of projects: which levels, exclusions and options count for which file, and what is wrong with
+//! them.
+//!
+//! They need no trust, because they send nothing. What they can hide is bounded: no error, and no file that is named itself.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ignore::gitignore::Gitignore;
+
+use crate::command::check::files::exclusions::patterns_of;
+use crate::command::check::policy::Policy;
+use crate::command::check::{ValidateArgs, ValidateFormat};
+use crate::command::shared::error::CliError;
+use ensemble_language::check::{self, apply_allowances};
+use ensemble_language::diagnostic::{Diagnostic, Finding};
+use ensemble_language::loader::{Configuration, ReportFormat, codes, configuration, diagnostics};
+use ensemble_language::source::{Route, Source};
+use ensemble_project::Project;
+use ensemble_project::config::config_files;
+
+/// A configuration of a project.
+struct Config {
+    /// The folder in which `.ensemble` is.
+    folder: PathBuf,
+    policy: Arc<Policy>,
+    exclude: Arc<Gitignore>,
+    output: Option<ReportFormat>,
+}
+
+/// The settings of all files.
+pub(crate) struct Settings<'s> {
+    project: &'s Project,
+    is_used: bool,
+    /// The policy of the arguments alone.
+    given: Arc<Policy>,
+    /// The nearest configuration of each folder.
+    folders: Mutex<HashMap<PathBuf, Option<Arc<Config>>>>,
+    /// Each configuration that was read.
+    configs: Mutex<HashMap<PathBuf, Arc<Config>>>,
+}
+
+impl<'s> Settings<'s> {
+    pub(crate) fn of(args: &ValidateArgs, project: &'s Project) -> Result<Self, CliError> {
+        Ok(Self {
+            project,
+            is_used: !args.no_config,
+            given: Arc::new(Policy::of(args)?),
+            folders: Mutex::default(),
+            configs: Mutex::default(),
+        })
+    }
+
+    /// The policy for the findings in this file.
+    pub(crate) fn policy(&self, file: &Path) -> Arc<Policy> {
+        let folder = file.parent().unwrap_or(Path::new(""));
+        match self.nearest(folder) {
+            Some(config) => Arc::clone(&config.policy),
+            None => Arc::clone(&self.given),
+        }
+    }
+
+    /// The exclusions of the configuration in this folder.
+    pub(crate) fn exclude_in(&self, folder: &Path) -> Option<Arc<Gitignore>> {
+        if !folder.join(".ensemble").is_dir() {
+            return None;
+        }
+        let config = self.nearest(folder)?;
+        (config.folder == folder.canonicalize().ok()?).then(|| Arc::clone(&config.exclude))
+    }
+
+    /// The format of the report: that of the caller's folder.
+    pub(crate) fn output(&self) -> Option<ValidateFormat> {
+        let format = self.nearest(&self.project.folder)?.output?;
+        Some(match format {
+            ReportFormat::Human => ValidateFormat::Human,
+            ReportFormat::Json => ValidateFormat::Json,
+            ReportFormat::Github => ValidateFormat::Github,
+            ReportFormat::Sarif => ValidateFormat::Sarif,
+            ReportFormat::Junit => ValidateFormat::Junit,
+        })
+    }
+
+    fn nearest(&self, folder: &Path) -> Option<Arc<Config>> {
+        if !self.is_used {
+            return None;
+        }
+        let mut folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = folders.get(folder) {
+            return known.clone();
+        }
+        let absolute = self.project.folder.join(folder);
+        let absolute = absolute.canonicalize().unwrap_or(absolute);
+        let path = config_files(&absolute, self.project).project;
+        let found = path.and_then(|path| self.read(&path));
+        folders.insert(folder.to_owned(), found.clone());
+        found
+    }
+
+    /// The configuration at this path. One that cannot be read is reported by the files that need it.
+    fn read(&self, path: &Path) -> Option<Arc<Config>> {
+        let mut configs = self.configs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = configs.get(path) {
+            return Some(Arc::clone(known));
+        }
+        let source = self.project.read(&self.project.relative(path)).ok()?;
+        let settings = configuration(&source).settings;
+        let folder = path.parent().and_then(Path::parent).unwrap_or(path).to_owned();
+        let exclude = settings.exclude.iter().map(|(index, pattern)| (*index, &**pattern));
+        let config = Arc::new(Config {
+            policy: Arc::new(self.given.over(&settings)),
+            exclude: Arc::new(patterns_of(&folder, exclude).0),
+            output: settings.output,
+            folder,
+        });
+        configs.insert(path.to_owned(), Arc::clone(&config));
+        Some(config)
+    }
+
+    /// Returns whether this file is a configuration and no ensemble.
+    pub(crate) fn is_config(&self, file: &Path) -> bool {
+        if file.file_name().is_none_or(|name| name != "config.yaml") {
+            return false;
+        }
+        let path = self.project.folder.join(file);
+        let path = path.canonicalize().unwrap_or(path);
+        path.ends_with(".ensemble/config.yaml") || is_of_user(&path, self.project)
+    }
+
+    /// The configurations of these files in which something is wrong, of projects and of the user, as they are shown.
+    pub(crate) fn wrong_configs<'f>(&self, files: impl Iterator<Item = &'f Path>) -> Vec<PathBuf> {
+        let mut folders: Vec<&Path> = files.filter_map(Path::parent).collect();
+        folders.sort_unstable();
+        folders.dedup();
+        let mut paths: Vec<PathBuf> = Vec::new();
+        for folder in folders {
+            let folder = self.project.folder.join(folder);
+            let files = config_files(&folder, self.project);
+            for path in files.project.into_iter().chain(files.user) {
+                if !paths.contains(&path) {
+                    paths.push(path);
+                }
+            }
+        }
+        paths.sort();
+        let shown = paths.iter().map(|path| self.project.relative(path));
+        let is_wrong = |path: &PathBuf| {
+            let source = self.project.read(path);
+            source.is_ok_and(|source| !examine(&source, path, self.project).is_empty())
+        };
+        shown.filter(is_wrong).collect()
+    }
+}
+
+/// All that is wrong with a configuration.
+pub(crate) fn examine(source: &Source, path: &Path, project: &Project) -> Vec<Diagnostic> {
+    let Configuration {
+        document,
+        settings,
+        mut findings,
+    } = configuration(source);
+    let exclude = settings.exclude.iter().map(|(index, pattern)| (*index, &**pattern));
+    let faults = patterns_of(&project.folder, exclude).1;
+    findings.extend(faults.into_iter().map(|(index, reason)| bad_pattern(index, &reason)));
+    let absolute = project.folder.join(path);
+    let has_settings = document.as_ref().is_some_and(|it| it.root().get("validate").is_some());
+    if has_settings && is_of_user(&absolute.canonicalize().unwrap_or(absolute), project) {
+        findings.push(idle());
+    }
+    let text = check::Text::look(source, document.as_ref());
+    findings.extend(text.findings());
+    let mut found = diagnostics(source, document.as_ref(), &findings);
+    if let Some(document) = &document {
+        found = apply_allowances(document, found, true);
+    }
+    text.conceal(&mut found);
+    found
+}
+
+fn is_of_user(path: &Path, project: &Project) -> bool {
+    let user = project.user_config.as_ref();
+    user.is_some_and(|user| user.canonicalize().is_ok_and(|user| user == path))
+}
+
+fn bad_pattern(index: usize, reason: &str) -> Finding {
+    let at = Route::root().key("validate").key("exclude").index(index).value();
+    let finding = Finding::error(codes::BAD_PATTERN, at, format!("this is not a pattern: {reason}"));
+    finding.help("write it as a line of a `.gitignore`, such as `vendor/**` or `*.draft.yaml`")
+}
+
+fn idle() -> Finding {
+    let at = Route::root().key("validate").as_key();
+    let message = "`validate` has no effect in the user's own configuration";
+    Finding::warning(codes::IDLE_SETTINGS, at, message).help("move it to the `.ensemble/config.yaml` of a project")
+}

@@ -1,0 +1,133 @@
+//! The files on which the cases of a test file depend, and whether they have changed.
+//!
+//! Every word of a test file, of its ensemble, and of the files that they name is taken for the name of a file, if there is
+//! such a file or its name has an ending. That may be too many files, and then a test is held once more; it is hardly ever
+//! too few.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use crate::command::shared::surroundings::Surroundings;
+use ensemble_language::cases::ensemble_beside;
+use ensemble_project::config::config_files;
+use ensemble_project::prepare::folder_of;
+
+/// The largest file in which names of other files are looked for.
+const MOST_BYTES: u64 = 1 << 20;
+/// The highest number of files that are looked at for a test file.
+const MOST_FILES: usize = 2_000;
+
+/// When a file was changed, how long it is, and which file it is.
+type Stamp = (Option<SystemTime>, u64, u64);
+
+/// The files of a test file, as they were.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    stamps: BTreeMap<PathBuf, Option<Stamp>>,
+}
+
+impl Watched {
+    /// The files as they are now.
+    pub(crate) fn of(test_file: &Path, surroundings: &Surroundings) -> Self {
+        let files = files_of(test_file, surroundings);
+        Self {
+            stamps: files.into_iter().map(|file| (file.clone(), stamp(&file))).collect(),
+        }
+    }
+
+    /// The first file that is not as it was.
+    pub(crate) fn changed(&self) -> Option<&Path> {
+        let mut stamps = self.stamps.iter();
+        let changed = stamps.find(|(file, was)| stamp(file) != **was);
+        changed.map(|(file, _)| file.as_path())
+    }
+
+    /// The number of files that are there.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        self.stamps
+            .iter()
+            .filter(|(_, stamp)| stamp.is_some())
+            .map(|(file, _)| file)
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the files of the user are watched here")]
+fn stamp(file: &Path) -> Option<Stamp> {
+    let data = std::fs::metadata(file).ok().filter(std::fs::Metadata::is_file)?;
+    Some((data.modified().ok(), data.len(), number(&data)))
+}
+
+#[cfg(unix)]
+fn number(data: &std::fs::Metadata) -> u64 {
+    std::os::unix::fs::MetadataExt::ino(data)
+}
+
+#[cfg(not(unix))]
+fn number(_data: &std::fs::Metadata) -> u64 {
+    0
+}
+
+fn files_of(test_file: &Path, surroundings: &Surroundings) -> BTreeSet<PathBuf> {
+    let project = &surroundings.project;
+    let folder = folder_of(test_file, project);
+    let own = project.folder.join(test_file);
+    let name = own.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let beside = ensemble_beside(name).map(|name| folder.join(name));
+    let configs = config_files(&folder, project);
+    let root = project.project_root(&folder);
+    let mut files = BTreeSet::from([own.clone()]);
+    let mut ahead = VecDeque::from([own]);
+    let more = beside.into_iter().chain(configs.project).chain(configs.user);
+    for file in more {
+        if files.insert(file.clone()) {
+            ahead.push_back(file);
+        }
+    }
+    while let Some(file) = ahead.pop_front() {
+        let around = file.parent().unwrap_or(&folder).to_owned();
+        for word in words(&file) {
+            for folder in [&around, &folder, &root, &project.folder] {
+                for named in named(folder, &word) {
+                    if files.len() < MOST_FILES && files.insert(named.clone()) {
+                        ahead.push_back(named);
+                    }
+                }
+            }
+        }
+    }
+    files
+}
+
+/// The files that the word may name: those that are there, and one that may come.
+fn named(folder: &Path, word: &str) -> Vec<PathBuf> {
+    let file = folder.join(word);
+    let has_ending = file.extension().is_some_and(|ending| (1..=5).contains(&ending.len()));
+    if has_ending {
+        // It may not be there yet.
+        return if file.is_dir() { Vec::new() } else { vec![file] };
+    }
+    let of_ensemble = [
+        format!("{word}.yaml"),
+        format!("{word}.yml"),
+        format!("ensembles/{word}.yaml"),
+    ];
+    let candidates = std::iter::once(file).chain(of_ensemble.iter().map(|name| folder.join(name)));
+    candidates.filter(|file| file.is_file()).collect()
+}
+
+/// The different words of a text file that could be names of files.
+#[expect(clippy::disallowed_methods, reason = "the files of the user are watched here")]
+fn words(file: &Path) -> BTreeSet<String> {
+    let is_small = std::fs::metadata(file).is_ok_and(|data| data.is_file() && data.len() <= MOST_BYTES);
+    let text = is_small
+        .then(|| std::fs::read_to_string(file).ok())
+        .flatten()
+        .unwrap_or_default();
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | '+' | '@' | '~');
+    let words = text.split(|c: char| !is_part(c)).map(|word| word.trim_end_matches('.'));
+    let is_name =
+        |word: &&str| word.len() < 256 && word.starts_with(|c: char| c.is_alphanumeric() || "._/".contains(c));
+    let has_letter = |word: &&str| word.contains(char::is_alphabetic);
+    words.filter(is_name).filter(has_letter).map(str::to_owned).collect()
+}

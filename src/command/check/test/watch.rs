@@ -1,0 +1,148 @@
+//! `ensemble test --watch`: tries the files again on which a change has an effect, until a signal.
+//!
+//! Files are looked at several times a second. A notice of the system would come sooner by a part of a second, and not at
+//! all on network drives and in some containers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+
+use crate::command::check::test::TestArgs;
+use crate::command::check::test::dependencies::Watched;
+use crate::command::check::test::files::test_files;
+use crate::command::check::test::report::once;
+use crate::command::shared::error::CliError;
+use crate::command::shared::surroundings::Surroundings;
+use crate::terminal::signals::{self, Signals};
+use ensemble_core::conversation::Canceller;
+use ensemble_reports::report::count;
+
+/// The pause between two looks at the files.
+const PAUSE: Duration = Duration::from_millis(200);
+/// The pause after which a file that has not changed again is taken for written.
+const STEP: Duration = Duration::from_millis(50);
+/// The highest number of these pauses.
+const STEPS: u32 = 20;
+/// How many looks at the files there are for each search for new test files.
+const LOOKS: u32 = 5;
+
+/// Tries all files, and then those on which a change has an effect. Ctrl-C ends it.
+pub(crate) fn watch(args: &TestArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| CliError::Internal(format!("cannot start the runtime: {error}")))?;
+    let mut signals = runtime.block_on(async { signals::listen() });
+    let mut watching = Watching {
+        args,
+        surroundings,
+        watched: BTreeMap::new(),
+    };
+    let all = test_files(args, surroundings)?;
+    watching.try_again(&all);
+    let by = loop {
+        watching.say();
+        match watching.wait(&runtime, &mut signals) {
+            Ok(changed) => {
+                watching.settle(&changed);
+                watching.try_again(&changed);
+            }
+            Err(by) => break by,
+        }
+    };
+    surroundings.print_err("watching has ended\n");
+    Ok(if by == Canceller::Signal { 143 } else { 130 })
+}
+
+struct Watching<'w> {
+    args: &'w TestArgs,
+    surroundings: &'w Surroundings,
+    watched: BTreeMap<PathBuf, Watched>,
+}
+
+impl Watching<'_> {
+    /// Tries these test files. An error is printed; the next change may mend it.
+    fn try_again(&mut self, test_files: &[PathBuf]) {
+        // What changes during the test is a change after it.
+        for file in test_files {
+            self.watched.insert(file.clone(), Watched::of(file, self.surroundings));
+        }
+        if test_files.is_empty() {
+            return;
+        }
+        if let Err(error) = once(self.args, test_files, self.surroundings) {
+            self.surroundings
+                .print_err(&error.render(self.surroundings.colors_on_stderr()));
+        }
+    }
+
+    /// Waits until nobody writes these files any more: many programs write a file in several steps.
+    fn settle(&mut self, test_files: &[PathBuf]) {
+        for _ in 0..STEPS {
+            for file in test_files {
+                self.watched.insert(file.clone(), Watched::of(file, self.surroundings));
+            }
+            std::thread::sleep(STEP);
+            let is_still = |file: &PathBuf| self.watched.get(file).is_none_or(|watched| watched.changed().is_none());
+            if test_files.iter().all(is_still) {
+                return;
+            }
+        }
+    }
+
+    fn say(&self) {
+        let files: BTreeSet<&PathBuf> = self.watched.values().flat_map(Watched::files).collect();
+        let files = count(files.len() as u64, "file");
+        self.surroundings
+            .print_err(&format!("watching {files}; Ctrl-C ends it\n"));
+    }
+
+    /// Waits for a change. The value is the test files that it concerns, or who ended the waiting.
+    fn wait(&mut self, runtime: &Runtime, signals: &mut Signals) -> Result<Vec<PathBuf>, Canceller> {
+        let mut looks = 0;
+        loop {
+            let pause = async { tokio::time::timeout(PAUSE, signals.next()).await };
+            if let Ok(by) = runtime.block_on(pause) {
+                return Err(by);
+            }
+            looks += 1;
+            let mut changed = self.changed();
+            if looks % LOOKS == 0 {
+                changed.extend(self.other_files());
+            }
+            if !changed.is_empty() {
+                return Ok(changed);
+            }
+        }
+    }
+
+    /// The test files on which a change has an effect; each change is said once.
+    fn changed(&self) -> Vec<PathBuf> {
+        let mut said: BTreeSet<&Path> = BTreeSet::new();
+        let mut changed = Vec::new();
+        for (test_file, watched) in &self.watched {
+            let Some(file) = watched.changed() else { continue };
+            changed.push(test_file.clone());
+            if said.insert(file) {
+                let shown = self.surroundings.project.relative(file);
+                self.surroundings
+                    .print_err(&format!("\nchanged: {}\n", shown.display()));
+            }
+        }
+        changed
+    }
+
+    /// New test files. Those that are not there any more are forgotten.
+    fn other_files(&mut self) -> Vec<PathBuf> {
+        let Ok(all) = test_files(self.args, self.surroundings) else {
+            return Vec::new();
+        };
+        self.watched.retain(|file, _| all.contains(file));
+        let is_new = |file: &PathBuf| !self.watched.contains_key(file);
+        let new: Vec<PathBuf> = all.into_iter().filter(is_new).collect();
+        for file in &new {
+            self.surroundings.print_err(&format!("\nnew: {}\n", file.display()));
+        }
+        new
+    }
+}

@@ -1,0 +1,80 @@
+//! `ensemble batch merge`, and writing tables of results.
+
+use std::path::Path;
+
+use crate::command::run::batch::progress::rows;
+use crate::command::run::batch::rows::wrong_rows;
+use crate::command::shared::error::CliError;
+use crate::command::shared::exit;
+use crate::command::shared::surroundings::Surroundings;
+use clap::Args;
+use ensemble_reports::report::door::Spelling;
+use ensemble_runs::batch::{self, Merged};
+use std::path::PathBuf;
+
+/// `ensemble batch merge`.
+#[derive(Debug, Args)]
+pub(crate) struct BatchMergeArgs {
+    /// The results of the parts: files `results.jsonl`
+    #[arg(value_name = "RESULTS", required = true)]
+    pub parts: Vec<PathBuf>,
+    /// Write to this file, as CSV if its name ends with .csv; default: JSON Lines to standard output
+    #[arg(short = 'o', long, value_name = "FILE")]
+    pub to: Option<PathBuf>,
+}
+
+/// The number of missing rows that are named.
+const MOST_NAMED: usize = 10;
+
+/// `ensemble batch merge`.
+pub(crate) fn merge(args: &BatchMergeArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+    let read = |path: &std::path::PathBuf| {
+        let text = std::fs::read_to_string(surroundings.project.folder.join(path));
+        let text = text.map_err(|error| CliError::usage(format!("cannot read {}: {error}", path.display())))?;
+        Ok((path.display().to_string(), text))
+    };
+    let parts: Result<Vec<(String, String)>, CliError> = args.parts.iter().map(read).collect();
+    let merged = batch::merge(&parts?).map_err(wrong_rows)?;
+    match &args.to {
+        Some(path) => write(path, &merged.text, surroundings)?,
+        None => surroundings.print_as(Spelling::Json, &merged.text),
+    }
+    surroundings.print_err(&summary(&merged));
+    Ok(match merged.missing.is_empty() {
+        true => exit::SUCCESS,
+        false => exit::FAILURE,
+    })
+}
+
+fn summary(merged: &Merged) -> String {
+    let all = merged.outcomes.values().sum();
+    let mut text = rows(all);
+    for (outcome, count) in &merged.outcomes {
+        text.push_str(&format!(", {count} {}", outcome.as_deref().unwrap_or("not ended")));
+    }
+    text.push('\n');
+    if !merged.missing.is_empty() {
+        let named: Vec<String> = merged.missing.iter().take(MOST_NAMED).map(u64::to_string).collect();
+        let more = match merged.missing.len().saturating_sub(MOST_NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        text.push_str(&format!("no part contains {} {}{more}\n", "row", named.join(", ")));
+    }
+    text
+}
+
+/// Writes a table of results; its name decides the format. If the file is new, only the user may read it.
+pub(crate) fn write(path: &Path, json_lines: &str, surroundings: &Surroundings) -> Result<(), CliError> {
+    let failed = |error: std::io::Error| CliError::usage(format!("cannot write {}: {error}", path.display()));
+    let is_csv = path.extension().is_some_and(|kind| kind.eq_ignore_ascii_case("csv"));
+    let table;
+    let text = match is_csv {
+        true => {
+            table = batch::as_csv(json_lines).map_err(failed)?;
+            &table
+        }
+        false => json_lines,
+    };
+    crate::command::runs::write_private(&surroundings.project.folder.join(path), text).map_err(failed)
+}

@@ -1,0 +1,397 @@
+//! `ensemble batch`: one run of an ensemble for each row of a table.
+
+mod merge;
+mod progress;
+mod rows;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::run_options;
+use crate::command::run::arguments::{AnsweringArgs, Sync, TelemetryArgs};
+use crate::command::run::batch::merge::BatchMergeArgs;
+use crate::command::setup::completions;
+use crate::command::shared::error::CliError;
+use crate::command::shared::exit;
+use crate::command::shared::output_form::OutputForm;
+use crate::command::shared::runtime::block_on;
+use crate::command::shared::surroundings::Surroundings;
+use crate::terminal::signals;
+use clap::{ArgAction, Args, Subcommand};
+use ensemble_core::conversation::{Canceller, CompletionReason};
+use ensemble_core::operator::{Operator, Unattended};
+use ensemble_remote::Remote;
+use ensemble_runs::batch::Shard;
+use ensemble_runs::batch::{self, Batch, BatchError, Columns, Decides, Driving, Row, Stop};
+use ensemble_runs::{EnsembleRef, RunError, RunOptions, Runs};
+use progress::{Progress, money, rows};
+use rows::wrong_rows;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+/// `ensemble batch`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct BatchArgs {
+    /// A command on the results of batches.
+    #[command(subcommand)]
+    pub command: Option<BatchCommand>,
+    /// The ensemble: a file, or the name of an ensemble in `ensembles/` or `.ensemble/ensembles/`
+    #[arg(value_name = "FILE|NAME", required = true, add = completions::ensembles())]
+    pub ensemble: Option<String>,
+    /// The rows: a file in JSON Lines (.jsonl), CSV (.csv) or TSV (.tsv), a folder with a text in each file, or - for JSON
+    /// Lines on standard input
+    #[arg(long, value_name = "DATA", required = true)]
+    pub data: Option<PathBuf>,
+    /// The name of the batch; default: the names of the ensemble and of the data
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Give the column COLUMN as the input INPUT; can be repeated
+    #[arg(long = "map", value_name = "INPUT=COLUMN", action = ArgAction::Append)]
+    pub map: Vec<String>,
+    /// Leave this column out; can be repeated
+    #[arg(long = "ignore", value_name = "COLUMN", action = ArgAction::Append)]
+    pub ignore: Vec<String>,
+    /// Give every run the input KEY, or add KEY to its context; a column of the same name wins
+    #[arg(long = "set", value_name = "KEY=VALUE", action = ArgAction::Append)]
+    pub set: Vec<String>,
+    /// The largest number of runs at once
+    #[arg(short, long, default_value_t = NonZeroUsize::new(8).expect("8 is not 0"), value_name = "N")]
+    pub jobs: NonZeroUsize,
+    /// Also run the rows with this outcome again: `failed` for all that did not end well, or the name of an outcome
+    #[arg(long, value_name = "OUTCOME", value_parser = retried, value_delimiter = ',', action = ArgAction::Append)]
+    pub retry: Vec<Retried>,
+    /// Work on a part of the rows only: of 8 parts the third one
+    #[arg(long, value_name = "3/8")]
+    pub shard: Option<Shard>,
+    /// Begin no further run when the rows have cost as much, in the unit of the prices
+    #[arg(long, value_name = "AMOUNT", value_parser = amount)]
+    pub max_cost: Option<f64>,
+    /// Also write the results to this file, as CSV if its name ends with .csv, otherwise as JSON Lines
+    #[arg(long, value_name = "FILE")]
+    pub results: Option<PathBuf>,
+    /// Check all rows, print how many would run, and run none
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Run on a durable execution engine, by the address of its ingress, in place of this process: see docs/scale.md. The
+    /// runs go on when this command ends, and the same command takes them up again
+    #[arg(long, value_name = "URL", conflicts_with_all = ["cache", "cache_only", "mcp_config"])]
+    pub on: Option<String>,
+    /// Answers and models.
+    #[command(flatten)]
+    pub answering: AnsweringArgs,
+    /// The output format of the summary
+    #[arg(long, alias = "format", value_enum, default_value_t = OutputForm::Human, value_name = "FORM")]
+    pub output: OutputForm,
+    /// Print neither progress nor failures
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// Use exit code 4 if a limit ends a conversation
+    #[arg(long)]
+    pub fail_on_limit: bool,
+    /// How much of the journals a power failure can lose (a killed process loses nothing)
+    #[arg(long, value_enum, default_value_t = Sync::Commit, value_name = "HOW")]
+    pub durability: Sync,
+    /// Telemetry.
+    #[command(flatten)]
+    pub telemetry: TelemetryArgs,
+}
+
+/// Commands on the results of batches.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BatchCommand {
+    /// Merge the results of several parts of a batch into one table, in the order of the rows
+    Merge(BatchMergeArgs),
+}
+
+/// Outcomes of rows that run again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Retried(pub Vec<CompletionReason>);
+
+fn retried(text: &str) -> Result<Retried, String> {
+    let all = CompletionReason::ALL;
+    if text == "failed" {
+        let ended_well = |reason: &CompletionReason| *reason == CompletionReason::Completed || reason.is_limit();
+        return Ok(Retried(all.into_iter().filter(|reason| !ended_well(reason)).collect()));
+    }
+    match all.into_iter().find(|reason| reason.as_str() == text) {
+        Some(reason) => Ok(Retried(vec![reason])),
+        None => {
+            let names: Vec<&str> = all.iter().map(|reason| reason.as_str()).collect();
+            Err(format!("expected `failed` or one of {}", names.join(", ")))
+        }
+    }
+}
+
+fn amount(text: &str) -> Result<f64, String> {
+    let amount = text
+        .parse()
+        .ok()
+        .filter(|amount: &f64| amount.is_finite() && *amount > 0.0);
+    amount.ok_or_else(|| "expected a number above 0, such as 2.50".to_owned())
+}
+
+/// The longest name of a batch.
+const LONGEST_NAME: usize = 100;
+
+impl From<BatchError> for CliError {
+    fn from(error: BatchError) -> Self {
+        match error {
+            BatchError::Run(error) => error.into(),
+            BatchError::Busy { .. } => {
+                Self::usage_with_help(error.to_string(), "wait for its end, or name another batch with --name")
+            }
+        }
+    }
+}
+
+/// `ensemble batch`.
+pub(crate) fn batch(args: &BatchArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+    if let Some(BatchCommand::Merge(args)) = &args.command {
+        return merge::merge(args, surroundings);
+    }
+    let (Some(ensemble), Some(data)) = (&args.ensemble, &args.data) else {
+        return Err(CliError::usage("expected an ensemble and --data"));
+    };
+    let operator: Arc<dyn Operator> = Arc::new(Unattended);
+    let unshared = surroundings.runs_with(&operator);
+    let runs = Runs::open(unshared.project().clone(), unshared.host().clone().sharing_models());
+    let prepared = Arc::new(runs.prepare(&EnsembleRef::file(&**ensemble))?);
+    let cells = rows::read(data, surroundings)?;
+    let columns = columns(args, &cells)?;
+    let rows = batch::given(cells, &columns, &common(args)?, prepared.plan.ensemble()).map_err(wrong_rows)?;
+    let name = name(args, &prepared.plan.ensemble().name, data)?;
+    let decides = Decides {
+        models: &args.answering.model,
+        answers: answers(args, surroundings)?,
+    };
+    let mut batch = Batch::open(&runs, prepared, &name, rows, args.shard, &decides)?;
+    let retry: Vec<CompletionReason> = args.retry.iter().flat_map(|retry| retry.0.iter().copied()).collect();
+    let to_do = batch.to_do(&retry);
+    if args.dry_run {
+        return Ok(dry_run(&batch, &name, to_do, args, surroundings));
+    }
+    let driving = Driving {
+        jobs: args.jobs,
+        retry,
+        max_cost: args.max_cost,
+        engine: match &args.on {
+            Some(url) => Some(Arc::new(Remote::at(url)?)),
+            None => None,
+        },
+    };
+    let stop = block_on(drive(&mut batch, &driving, to_do, args, surroundings));
+    // What has ended is in the results, also if another row could not begin.
+    let results = batch.write_results()?;
+    let stop = stop?;
+    if let Some(path) = &args.results {
+        let text = batch::as_json_lines(batch.lines());
+        merge::write(path, &text, surroundings)?;
+    }
+    let shown = surroundings
+        .project
+        .relative(args.results.as_deref().unwrap_or(&results));
+    report(&batch, &name, to_do, &stop, &shown, args, surroundings);
+    Ok(exit_code(&batch, &stop, args))
+}
+
+/// Runs the ensemble for all rows that have not ended.
+async fn drive(
+    batch: &mut Batch,
+    driving: &Driving,
+    to_do: usize,
+    args: &BatchArgs,
+    surroundings: &Surroundings,
+) -> Result<Stop, CliError> {
+    let mut signals = signals::listen();
+    let mut progress = Progress::new(to_do, args.quiet, surroundings);
+    let options = || options(args, surroundings);
+    let stopped = batch
+        .drive(driving, options, |ended| progress.ended(ended), signals.next())
+        .await;
+    progress.finish();
+    Ok(stopped?)
+}
+
+fn options(args: &BatchArgs, surroundings: &Surroundings) -> Result<RunOptions, RunError> {
+    match run_options::answering(&args.answering, surroundings) {
+        Ok(mut options) => {
+            options.tracer = surroundings
+                .telemetry
+                .begin(&args.telemetry, |text| surroundings.print_err(text));
+            Ok(options.durability(args.durability.durability()))
+        }
+        Err(CliError::Run(error)) => Err(error),
+        Err(error) => Err(RunError::Stopped(error.to_string())),
+    }
+}
+
+/// Resolves the meaning of the columns of the rows.
+fn columns(args: &BatchArgs, cells: &[batch::Cells]) -> Result<Columns, CliError> {
+    let mut columns = Columns {
+        ignored: args.ignore.clone(),
+        ..Columns::default()
+    };
+    for map in &args.map {
+        let Some((input, column)) = map.split_once('=').filter(|(input, _)| !input.is_empty()) else {
+            return Err(CliError::usage(format!("--map takes INPUT=COLUMN, not `{map}`")));
+        };
+        columns.renamed.insert(column.to_owned(), input.to_owned());
+    }
+    let all: std::collections::BTreeSet<&str> = cells
+        .iter()
+        .flat_map(|row| row.cells.iter().map(|(name, _)| name.as_str()))
+        .collect();
+    let checked = columns.check(all.iter().copied());
+    checked.map_err(|wrong| {
+        let all: Vec<&str> = all.into_iter().collect();
+        CliError::usage_with_help(wrong.join("\n       "), format!("the columns are {}", all.join(", ")))
+    })?;
+    Ok(columns)
+}
+
+/// Returns the inputs and the context that all rows share.
+fn common(args: &BatchArgs) -> Result<Row, CliError> {
+    let options = run_options::with_set(RunOptions::default(), &args.set)?;
+    Ok(Row {
+        values: options.context,
+        texts: options.texts,
+        ..Row::default()
+    })
+}
+
+/// The answers, in a form that is the same when they are.
+fn answers(args: &BatchArgs, surroundings: &Surroundings) -> Result<String, CliError> {
+    let mut file = None;
+    if let Some(path) = &args.answering.answers {
+        let source = ensemble_project::project::read_source(&surroundings.project.folder.join(path))?;
+        file = Some(source.text().to_string());
+    }
+    Ok(json!([args.answering.answer, file]).to_string())
+}
+
+/// The name of the batch: the one that is given, or one of the ensemble and of the data.
+fn name(args: &BatchArgs, ensemble: &str, data: &Path) -> Result<String, CliError> {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_';
+    if let Some(name) = &args.name {
+        return match !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(is_plain) {
+            true => Ok(name.clone()),
+            false => Err(CliError::usage(format!(
+                "`{name}` is no name of a batch: expected up to {LONGEST_NAME} letters from a to z, digits, `-` and `_`"
+            ))),
+        };
+    }
+    let data = match data.file_stem().and_then(|stem| stem.to_str()) {
+        Some("-") | None => "stdin",
+        Some(stem) => stem,
+    };
+    let name = format!("{ensemble}-{data}");
+    let plain = name.chars().map(|letter| if is_plain(letter) { letter } else { '-' });
+    Ok(plain.take(LONGEST_NAME).collect())
+}
+
+fn dry_run(batch: &Batch, name: &str, to_do: usize, args: &BatchArgs, surroundings: &Surroundings) -> u8 {
+    let text = match args.output {
+        OutputForm::Human => format!(
+            "{name}: {}, {} to run, {} have ended\n",
+            rows(batch.len()),
+            to_do,
+            batch.len() - to_do
+        ),
+        OutputForm::Json => format!("{:#}\n", json!({"batch": name, "rows": batch.len(), "to_run": to_do})),
+    };
+    surroundings.print_as(args.output, &text);
+    exit::SUCCESS
+}
+
+fn report(
+    batch: &Batch,
+    name: &str,
+    to_do: usize,
+    stop: &Stop,
+    results: &Path,
+    args: &BatchArgs,
+    surroundings: &Surroundings,
+) {
+    let outcomes = batch.outcomes();
+    let ended: usize = outcomes
+        .iter()
+        .filter(|(reason, _)| *reason != CompletionReason::Cancelled)
+        .map(|(_, count)| count)
+        .sum();
+    let left = batch.len() - ended;
+    if args.output == OutputForm::Json {
+        let by_outcome: serde_json::Map<String, serde_json::Value> = outcomes
+            .iter()
+            .map(|(reason, count)| (reason.to_string(), json!(count)))
+            .collect();
+        let document = json!({
+            "batch": name,
+            "rows": batch.len(),
+            "left": left,
+            "outcomes": by_outcome,
+            "cost": batch.cost(),
+            "stopped": match stop {
+                Stop::Done => None,
+                Stop::Cost => Some("max_cost"),
+                Stop::By(_) => Some("cancelled"),
+            },
+            "results": results.display().to_string(),
+        });
+        surroundings.print_as(args.output, &format!("{document:#}\n"));
+        return;
+    }
+    let mut text = format!("{name}: {}", rows(batch.len()));
+    for (reason, count) in outcomes
+        .iter()
+        .rev()
+        .filter(|(reason, _)| *reason != CompletionReason::Cancelled)
+    {
+        text.push_str(&format!(", {count} {reason}"));
+    }
+    if left > 0 {
+        text.push_str(&format!(", {left} left"));
+    }
+    text.push('\n');
+    let before = batch.len() - to_do;
+    if before > 0 {
+        text.push_str(&format!("  {} had ended before\n", rows(before)));
+    }
+    if let Some(cost) = batch.cost() {
+        text.push_str(&format!("  cost {}\n", money(cost)));
+    }
+    text.push_str(&format!("  results: {}\n", results.display()));
+    match stop {
+        Stop::Done => {}
+        Stop::Cost => text.push_str("  stopped by --max-cost; the same command with a higher amount goes on\n"),
+        Stop::By(_) => text.push_str("  stopped; the same command goes on\n"),
+    }
+    let failed = batch
+        .lines()
+        .filter_map(|line| line.entry)
+        .find(|entry| !entry.is_well() && !entry.is_cut());
+    if let Some(entry) = failed {
+        let folder = surroundings.project.relative(&batch.folder_of(entry));
+        text.push_str(&format!(
+            "  a run that did not end well: ensemble runs show {}\n  to run such rows again, add: --retry failed\n",
+            folder.display()
+        ));
+    }
+    surroundings.print(&text);
+}
+
+/// The exit code: of whoever stopped the work, or of the worst row.
+fn exit_code(batch: &Batch, stop: &Stop, args: &BatchArgs) -> u8 {
+    if let Stop::By(by) = stop {
+        return if *by == Canceller::Signal { 143 } else { 130 };
+    }
+    let of_row = |reason| exit::of_run(reason, None, args.fail_on_limit);
+    let codes: Vec<u8> = batch.outcomes().into_iter().map(|(reason, _)| of_row(reason)).collect();
+    let worst = [exit::FAILURE, 4, 3, 130].into_iter().find(|code| codes.contains(code));
+    match stop {
+        Stop::Cost => worst.unwrap_or(4),
+        _ => worst.unwrap_or(exit::SUCCESS),
+    }
+}

@@ -1,0 +1,106 @@
+//! What is told of a batch while it is worked on.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::command::shared::surroundings::Surroundings;
+use ensemble_reports::report::count;
+use ensemble_runs::batch::Ended;
+
+/// The number of failed rows that are named.
+const MOST_NAMED: usize = 10;
+
+/// Tells of rows that have ended: a bar on a terminal, and a line for each of the first failures.
+pub(crate) struct Progress<'a> {
+    bar: Option<ProgressBar>,
+    surroundings: &'a Surroundings,
+    is_quiet: bool,
+    failed: usize,
+    unpaid: Option<f64>,
+    ended: usize,
+}
+
+impl<'a> Progress<'a> {
+    pub(crate) fn new(rows: usize, is_quiet: bool, surroundings: &'a Surroundings) -> Self {
+        let bar = (surroundings.streams.err_is_terminal && !is_quiet).then(|| {
+            let bar = ProgressBar::with_draw_target(Some(rows as u64), ProgressDrawTarget::stderr());
+            bar.enable_steady_tick(Duration::from_millis(200));
+            let form = "{bar:30.cyan} {pos} of {len} rows · {per_sec} · {eta} left{msg}";
+            match ProgressStyle::with_template(form) {
+                Ok(style) => bar.with_style(style),
+                Err(_) => bar,
+            }
+        });
+        Self {
+            bar,
+            surroundings,
+            is_quiet,
+            failed: 0,
+            unpaid: None,
+            ended: 0,
+        }
+    }
+
+    /// A row has ended.
+    pub(crate) fn ended(&mut self, ended: &Ended<'_>) {
+        self.ended += 1;
+        if !ended.entry.is_well() && !ended.entry.is_cut() {
+            self.failed += 1;
+            self.tell_failure(ended);
+        }
+        let before = *self
+            .unpaid
+            .get_or_insert(ended.cost.unwrap_or(0.0) - ended.entry.cost().unwrap_or(0.0));
+        let Some(bar) = &self.bar else { return };
+        let mut message = String::new();
+        if self.failed > 0 {
+            message.push_str(&format!(" · {} failed", self.failed));
+        }
+        if let Some(cost) = ended.cost {
+            #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+            let to_come = (cost - before) / self.ended as f64 * ended.left as f64;
+            message.push_str(&format!(" · cost {}, about {} to come", money(cost), money(to_come)));
+        }
+        bar.set_message(message);
+        bar.inc(1);
+    }
+
+    fn tell_failure(&self, ended: &Ended<'_>) {
+        if self.is_quiet || self.failed > MOST_NAMED {
+            return;
+        }
+        let entry = ended.entry;
+        let detail = entry
+            .detail
+            .as_ref()
+            .map_or(String::new(), |detail| format!(": {detail}"));
+        let mut line = format!("row {} ({}): {}{detail}\n", ended.number, ended.place, entry.outcome);
+        if self.failed == MOST_NAMED {
+            line.push_str("further failures are in the results\n");
+        }
+        match &self.bar {
+            Some(bar) => bar.suspend(|| self.surroundings.print_err(&line)),
+            None => self.surroundings.print_err(&line),
+        }
+    }
+
+    /// No further row ends.
+    pub(crate) fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// An amount of money, in the unit of the prices.
+pub(crate) fn money(amount: f64) -> String {
+    let text = format!("{amount:.4}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    text.to_owned()
+}
+
+/// `1 row`, `2 rows`.
+pub(crate) fn rows(number: usize) -> String {
+    count(number as u64, "row")
+}

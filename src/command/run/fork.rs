@@ -1,0 +1,148 @@
+//! `ensemble fork` and `ensemble rerun`: start a new run with the records of another run.
+
+use super::driver::{Ending, QueuedMessages, drive};
+use super::run_options;
+use crate::command::run::arguments::{AnsweringArgs, DrivingArgs, ShowingArgs};
+use crate::command::run::reporters::showing;
+use crate::command::setup::completions;
+use crate::command::shared::error::CliError;
+use crate::command::shared::runtime::block_on;
+use crate::command::shared::surroundings::Surroundings;
+use clap::{ArgAction, Args};
+use ensemble_runs::ForkChanges;
+
+/// `ensemble fork`.
+#[derive(Debug, Args)]
+pub(crate) struct ForkArgs {
+    /// The run: its id, the beginning of its id, or the path of its folder or journal
+    #[arg(value_name = "RUN", add = completions::runs(), required_unless_present = "last")]
+    pub run: Option<String>,
+    /// Use the latest run
+    #[arg(long, conflicts_with = "run")]
+    pub last: bool,
+    /// The last turn to keep; 0 keeps only the input
+    #[arg(long, value_name = "N")]
+    pub at_turn: u32,
+    /// Give the input KEY anew, or add KEY to the context, before the run continues; VALUE is JSON, or a string if it is not
+    /// valid JSON
+    #[arg(long = "set", value_name = "KEY=VALUE", action = ArgAction::Append)]
+    pub set: Vec<String>,
+    /// Continue with this ensemble instead of the recorded one
+    #[arg(long, value_name = "FILE|NAME", add = completions::ensembles())]
+    pub ensemble: Option<String>,
+    /// Answers and models.
+    #[command(flatten)]
+    pub answering: AnsweringArgs,
+    /// Output.
+    #[command(flatten)]
+    pub showing: ShowingArgs,
+    /// Execution.
+    #[command(flatten)]
+    pub driving: DrivingArgs,
+}
+
+/// `ensemble rerun`.
+#[derive(Debug, Args)]
+pub(crate) struct RerunArgs {
+    /// The run: its id, the beginning of its id, or the path of its folder or journal
+    #[arg(value_name = "RUN", add = completions::runs(), required_unless_present = "last")]
+    pub run: Option<String>,
+    /// Use the latest run
+    #[arg(long, conflicts_with = "run")]
+    pub last: bool,
+    /// The execution to repeat: the agent and the turn in which it ran; AGENT[KEY]@TURN repeats one of its parts
+    #[arg(long, value_name = "AGENT@TURN", add = completions::executions())]
+    pub from: String,
+    /// Continue with this ensemble instead of the recorded one
+    #[arg(long, value_name = "FILE|NAME", add = completions::ensembles())]
+    pub ensemble: Option<String>,
+    /// Answers and models.
+    #[command(flatten)]
+    pub answering: AnsweringArgs,
+    /// Output.
+    #[command(flatten)]
+    pub showing: ShowingArgs,
+    /// Execution.
+    #[command(flatten)]
+    pub driving: DrivingArgs,
+}
+
+/// `ensemble fork`.
+pub(crate) fn fork(args: &ForkArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+    let showing = showing(&args.showing, surroundings);
+    let runs = surroundings.runs_with(&showing.operator);
+    let options = run_options::options(&args.answering, &args.driving, showing, surroundings)?;
+    let mut options = run_options::with_set(options, &args.set)?;
+    let set = std::mem::take(&mut options.context);
+    let ending = Ending::new(&args.driving, &args.showing, surroundings);
+    block_on(async {
+        let edited = args.ensemble.as_deref();
+        let fork = runs
+            .fork(args.run.as_deref(), args.at_turn, set, edited, options)
+            .await?;
+        print_changes(&fork.changes, &args.showing, surroundings);
+        drive(fork.ready, QueuedMessages::default(), ending).await
+    })
+}
+
+/// `ensemble rerun`.
+pub(crate) fn rerun(args: &RerunArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+    let Place { agent, part, turn } = place(&args.from)?;
+    let showing = showing(&args.showing, surroundings);
+    let runs = surroundings.runs_with(&showing.operator);
+    let options = run_options::options(&args.answering, &args.driving, showing, surroundings)?;
+    let ending = Ending::new(&args.driving, &args.showing, surroundings);
+    block_on(async {
+        let edited = args.ensemble.as_deref();
+        let fork = runs
+            .rerun(args.run.as_deref(), agent, part, turn, edited, options)
+            .await?;
+        print_changes(&fork.changes, &args.showing, surroundings);
+        let messages: QueuedMessages = fork.messages.into_iter().collect();
+        drive(fork.ready, messages, ending).await
+    })
+}
+
+/// An execution, or a part of it.
+struct Place<'a> {
+    agent: &'a str,
+    part: Option<&'a str>,
+    turn: u32,
+}
+
+/// Parses `agent@turn` or `agent[key]@turn`. A key may contain any character.
+fn place(given: &str) -> Result<Place<'_>, CliError> {
+    let parsed = given.rsplit_once('@').and_then(|(executed, turn)| {
+        let turn = turn.parse().ok().filter(|turn| *turn > 0)?;
+        let (agent, part) = match executed.split_once('[') {
+            Some((agent, key)) => (agent, Some(key.strip_suffix(']')?)),
+            None => (executed, None),
+        };
+        (!agent.is_empty()).then_some(Place { agent, part, turn })
+    });
+    parsed.ok_or_else(|| CliError::usage(format!("--from takes AGENT@TURN or AGENT[KEY]@TURN, not `{given}`")))
+}
+
+/// Prints the changes since the other run, why agents are executed again, and which changed agents ran before the fork.
+pub(crate) fn print_changes(fork: &ForkChanges, showing: &ShowingArgs, surroundings: &Surroundings) {
+    if showing.quiet {
+        return;
+    }
+    let mut text = match &fork.file {
+        Some(file) => format!("{}: {}\n", file.display(), fork.changes),
+        None if fork.changes.is_empty() => String::new(),
+        None => format!("since run {}: {}\n", fork.origin, fork.changes),
+    };
+    for sentence in fork.changes.sentences() {
+        text.push_str(&format!("  {sentence}\n"));
+    }
+    let edited = fork.file.as_ref().map(|file| format!(" --ensemble {}", file.display()));
+    for (agent, turn) in &fork.stands {
+        text.push_str(&format!(
+            "  {agent} ran in turn {turn} before the change, and its result is kept; to repeat it: ensemble rerun {} --from {agent}@{turn}{}\n",
+            fork.origin,
+            edited.as_deref().unwrap_or_default()
+        ));
+    }
+    surroundings.print_err(&text);
+}

@@ -1,0 +1,145 @@
+//! `ensemble replay`: decides every turn of a record again, with the recorded results, and shows the first difference.
+
+use std::path::Path;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::{Value, json};
+
+use super::run_options;
+use crate::command::run::arguments::{AnsweringArgs, Output, ShowingArgs};
+use crate::command::run::reporters::showing;
+use crate::command::setup::completions;
+use crate::command::shared::error::CliError;
+use crate::command::shared::exit;
+use crate::command::shared::runtime::block_on;
+use crate::command::shared::surroundings::Surroundings;
+use crate::terminal::signals;
+use clap::Args;
+use ensemble_core::conversation::ConversationState;
+use ensemble_core::store::Durability;
+use ensemble_reports::report::{RunResult, count};
+use ensemble_runs::RunOptions;
+use ensemble_runs::replay::{Progress, ReplayOptions, ReplayOutcome, ReplayResult, RunRecord};
+
+/// `ensemble replay`.
+#[derive(Debug, Args)]
+pub(crate) struct ReplayArgs {
+    /// A run id or its beginning, a journal, the folder of a run, or a saved result
+    #[arg(value_name = "RECORD", add = completions::runs(), required_unless_present = "last")]
+    pub record: Option<String>,
+    /// Use the latest run
+    #[arg(long, conflicts_with = "record")]
+    pub last: bool,
+    /// Use this ensemble instead of the recorded one
+    #[arg(long, value_name = "FILE|NAME", add = completions::ensembles())]
+    pub ensemble: Option<String>,
+    /// Execute these agents instead of reading their outputs from the record
+    #[arg(long, value_name = "AGENT", add = completions::agents(), value_delimiter = ',')]
+    pub live: Vec<String>,
+    /// Answers and models.
+    #[command(flatten)]
+    pub answering: AnsweringArgs,
+    /// Output.
+    #[command(flatten)]
+    pub showing: ShowingArgs,
+}
+
+/// `ensemble replay`.
+pub(crate) fn replay(args: &ReplayArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+    let showing = showing(&args.showing, surroundings);
+    let runs = surroundings.runs_with(&showing.operator);
+    let mut run = match args.live.is_empty() {
+        true => RunOptions::default(),
+        false => run_options::answering(&args.answering, surroundings)?.durability(Durability::None),
+    };
+    run.live_output = showing.live_output;
+    let is_story = args.showing.verbose || args.showing.output == Output::Events;
+    if is_story {
+        run.reporters.push(showing.reporter);
+    }
+    let replayed = block_on(async {
+        let record = runs.record(args.record.as_deref()).await?;
+        let bar = progress(&record, args, surroundings);
+        let options = ReplayOptions {
+            ensemble: args.ensemble.clone(),
+            live: args.live.clone(),
+            run,
+            keeps_history: is_story || args.showing.output != Output::Human,
+            progress: bar.as_ref().map(|bar| {
+                let bar = bar.clone();
+                Box::new(move |position| bar.set_position(position)) as Box<Progress>
+            }),
+            interruptions: Some(signals::listen().into_interruptions()),
+        };
+        let replayed = runs.replay(record, options).await;
+        if let Some(bar) = bar {
+            bar.finish_and_clear();
+        }
+        Ok(replayed?)
+    })?;
+    let words = told(&replayed, args.showing.quiet);
+    match args.showing.output {
+        Output::Human => surroundings.print(&words),
+        Output::Json => surroundings.print_as(Output::Json, &document(&replayed.outcome, &replayed.state)),
+        Output::Events => surroundings.print_err(&words),
+    }
+    Ok(match replayed.outcome {
+        ReplayOutcome::Diverged(_) => exit::DIVERGED,
+        ReplayOutcome::Same | ReplayOutcome::Cut { .. } => exit::SUCCESS,
+    })
+}
+
+/// A progress bar, on a terminal and for a long record.
+fn progress(record: &RunRecord, args: &ReplayArgs, surroundings: &Surroundings) -> Option<ProgressBar> {
+    const LONG: u64 = 16 << 20;
+    let length = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
+    let length = match record {
+        RunRecord::Run(run) => run.folder().map_or(0, |folder| length(&folder.join("journal.jsonl"))),
+        RunRecord::Journal(path) => length(path),
+        RunRecord::Result(_) => 0,
+    };
+    if length <= LONG || !surroundings.streams.err_is_terminal || args.showing.quiet {
+        return None;
+    }
+    let bar = ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::stderr());
+    let style = ProgressStyle::with_template("{bar:40.cyan} {percent}% of {total_bytes} · {eta} left");
+    Some(match style {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    })
+}
+
+fn told(replayed: &ReplayResult, quiet: bool) -> String {
+    match &replayed.outcome {
+        ReplayOutcome::Same | ReplayOutcome::Cut { .. } if quiet => String::new(),
+        ReplayOutcome::Same => format!(
+            "✓ the same: {} in {}\n",
+            count(replayed.compared, "decision"),
+            count(replayed.state.finished_turns().into(), "turn")
+        ),
+        ReplayOutcome::Cut { turn } => {
+            format!("✓ the same up to the end of the record, which ends before turn {turn}\n")
+        }
+        ReplayOutcome::Diverged(divergence) => {
+            let mut text = format!(
+                "✗ diverged in turn {}\n  recorded  {}\n  decided   {}\n",
+                divergence.turn, divergence.recorded, divergence.decided
+            );
+            for (agent, reason) in replayed.why_not() {
+                text.push_str(&format!("  {agent} does not run: {reason}\n"));
+            }
+            text
+        }
+    }
+}
+
+fn document(outcome: &ReplayOutcome, state: &ConversationState) -> String {
+    let mut document = serde_json::to_value(RunResult(state)).unwrap_or_default();
+    if let (Value::Object(document), ReplayOutcome::Diverged(divergence)) = (&mut document, outcome) {
+        document.insert("completion_reason".into(), json!("diverged"));
+        document.insert("divergence".into(), json!(divergence));
+    }
+    let mut text = serde_json::to_string_pretty(&document).unwrap_or_default();
+    text.push('\n');
+    text
+}

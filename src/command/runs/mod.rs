@@ -1,0 +1,365 @@
+//! `ensemble runs`: lists and examines recorded runs.
+
+mod diff;
+mod engine;
+pub(super) mod estimate;
+mod export;
+mod messages;
+mod private_file;
+mod prune;
+pub(super) mod short_names;
+mod show;
+mod trace;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use chrono::{DateTime, Local, Utc};
+use serde_json::json;
+
+use crate::command::runs::short_names::short_names;
+use crate::command::shared::error::CliError;
+use crate::command::shared::exit;
+use crate::command::shared::runtime::block_on;
+use crate::command::shared::surroundings::Surroundings;
+use ensemble_core::conversation::{CompletionReason, ConversationState};
+use ensemble_core::store::{RunId, RunStore, StoredRun};
+use ensemble_history::story::Story;
+use ensemble_history::{Driver, RunHistory, RunState, RunSummary};
+use ensemble_language::data::{Context, Usage};
+use ensemble_reports::report::door::{Ink, Spelling};
+use ensemble_runs::files::{FileStore, read_journal};
+use ensemble_runs::recorded::{recorded_ensemble, started, unchanged_ensemble};
+use ensemble_runs::replay::{RunRecord, SavedRecords};
+use ensemble_runs::{Prepared, RunError};
+
+use crate::command::runs::diff::RunsDiffArgs;
+use crate::command::runs::engine::RunsFetchArgs;
+use crate::command::runs::prune::RunsPruneArgs;
+use crate::command::runs::show::RunsShowArgs;
+use crate::command::setup::completions;
+use crate::command::shared::output_form::ListArgs;
+use clap::{Args, Subcommand, ValueEnum};
+pub(crate) use private_file::write_private;
+pub(crate) use show::driver;
+
+/// `ensemble runs export`.
+#[derive(Debug, Args)]
+pub(crate) struct RunsExportArgs {
+    /// The id of the run, the beginning of the id, or its folder; default: the latest run
+    #[arg(value_name = "RUN", add = completions::runs())]
+    pub run: Option<String>,
+    /// Use the latest run, as without RUN
+    #[arg(long, conflicts_with = "run")]
+    pub last: bool,
+    /// The format of the document
+    #[arg(long, alias = "format", value_enum, default_value_t = ExportFormat::Json, value_name = "FORM")]
+    pub output: ExportFormat,
+    /// Write to this file instead of standard output
+    #[arg(short = 'o', long, alias = "out", value_name = "FILE")]
+    pub to: Option<PathBuf>,
+    /// With --output otlp: spans also contain what was said
+    #[arg(long)]
+    pub otlp_content: bool,
+}
+
+/// The formats of an exported run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// The result, as `run --output json` prints it.
+    #[default]
+    Json,
+    /// All turns as Markdown, for code hosting sites.
+    Markdown,
+    /// All turns as one HTML page without other files.
+    Html,
+    /// The run as a trace of OpenTelemetry: OTLP as JSON, or as protobuf into a file whose name ends with `.pb`.
+    Otlp,
+}
+
+/// `ensemble runs`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum RunsCommand {
+    /// List all runs of this project, the latest last
+    List(RunsListArgs),
+    /// Copy a run from a durable execution engine into this project, so that it can be shown, exported, compared and replayed
+    Fetch(RunsFetchArgs),
+    /// Show a run turn by turn: which agents ran, which did not and why, the outcome, the next commands
+    Show(RunsShowArgs),
+    /// Show the differences between two runs; exit code 1 if they differ
+    Diff(RunsDiffArgs),
+    /// Write a run as one document: the result as JSON, or all turns as Markdown or HTML
+    Export(RunsExportArgs),
+    /// Delete old runs, except runs that another process executes and runs that can be resumed
+    Prune(RunsPruneArgs),
+    /// Delete runs
+    Rm {
+        /// The ids of the runs, or the beginnings of the ids
+        #[arg(value_name = "RUN", add = completions::runs(), required_unless_present = "last")]
+        runs: Vec<String>,
+        /// Delete the latest run
+        #[arg(long, conflicts_with = "runs")]
+        last: bool,
+    },
+}
+
+/// `ensemble runs list`.
+#[derive(Debug, Args)]
+pub(crate) struct RunsListArgs {
+    /// The output format.
+    #[command(flatten)]
+    pub form: ListArgs,
+    /// List the latest 100 runs on the durable execution engine with this address
+    #[arg(long, value_name = "URL")]
+    pub on: Option<String>,
+}
+
+/// `ensemble runs …`.
+pub(crate) fn runs(command: &RunsCommand, surroundings: &Surroundings) -> Result<u8, CliError> {
+    let store = surroundings.runs().store();
+    let store = &*store;
+    block_on(async {
+        match command {
+            RunsCommand::List(args) => match &args.on {
+                Some(url) => engine::list(url, args.form.is_json(), surroundings).await,
+                None => list(store, args.form.is_json(), surroundings).await,
+            },
+            RunsCommand::Fetch(args) => engine::fetch(args, store, surroundings).await,
+            RunsCommand::Show(args) => show::show(args, store, surroundings).await,
+            RunsCommand::Diff(args) => diff::diff(args, surroundings).await,
+            RunsCommand::Export(args) => export::export(args, store, surroundings).await,
+            RunsCommand::Prune(args) => prune::prune(args, store, surroundings).await,
+            RunsCommand::Rm { runs, last } => remove(store, runs, *last, surroundings).await,
+        }
+    })
+}
+
+/// The part of an id that is enough to name the run.
+const ENOUGH: Ink = Ink::of(anstyle::Style::new().bold());
+
+/// A run in the list.
+struct ListedRun {
+    id: RunId,
+    ensemble: Arc<str>,
+    started_at: DateTime<Utc>,
+    state: RunState,
+    process: Option<u32>,
+    outcome: Option<CompletionReason>,
+    turns: u32,
+    executions: usize,
+    failed: usize,
+    usage: Usage,
+}
+
+async fn list(store: &dyn RunStore, as_json: bool, surroundings: &Surroundings) -> Result<u8, CliError> {
+    let mut runs = Vec::new();
+    for run in store.list().await? {
+        // Found before the log is read: everything that another process wrote before its end is read.
+        let driver = Driver::from(run.driver());
+        match run.read_all().await {
+            Ok(journal) => {
+                let summary = RunHistory::from_records(&journal.records).summary(run.id().clone(), driver);
+                runs.push(summary.ok_or(RunError::NotBegun)?.into());
+            }
+            Err(error) => surroundings.print_err(&format!("warning: {error}\n")),
+        }
+    }
+    Ok(print_runs(&runs, &store.place(), as_json, surroundings))
+}
+
+/// Prints a list of runs that are stored in this place.
+fn print_runs(listed: &[ListedRun], place: &str, as_json: bool, surroundings: &Surroundings) -> u8 {
+    if as_json {
+        let document = json!({"version": 1, "runs": listed.iter().map(ListedRun::to_json).collect::<Vec<_>>()});
+        surroundings.print_as(Spelling::Json, &format!("{document:#}\n"));
+        return exit::SUCCESS;
+    }
+    if listed.is_empty() {
+        surroundings.print_err(&format!(
+            "there is no run in {}\n",
+            surroundings.project.relative(place.as_ref()).display()
+        ));
+    }
+    let widest = listed.iter().map(|run| run.ensemble.chars().count()).max().unwrap_or(0);
+    let ids: Vec<RunId> = listed.iter().map(|run| run.id.clone()).collect();
+    let longest = ids.iter().map(|id| id.as_str().chars().count()).max().unwrap_or(0);
+    let named = listed.iter().zip(short_names(&ids));
+    let lines: String = named.map(|(run, short)| run.to_line(short, longest, widest)).collect();
+    surroundings.print(&lines);
+    exit::SUCCESS
+}
+
+impl From<RunSummary> for ListedRun {
+    fn from(summary: RunSummary) -> Self {
+        Self {
+            id: summary.id,
+            ensemble: summary.ensemble,
+            started_at: summary.started_at,
+            state: summary.state,
+            process: summary.process,
+            outcome: summary.completion_reason,
+            turns: summary.turns,
+            executions: summary.executions,
+            failed: summary.failed,
+            usage: summary.usage,
+        }
+    }
+}
+
+impl ListedRun {
+    fn to_json(&self) -> serde_json::Value {
+        json!({
+            "run_id": self.id,
+            "ensemble": self.ensemble,
+            "started_at": self.started_at,
+            "state": self.state,
+            "driver_pid": self.process,
+            "completion_reason": self.outcome,
+            "turn_count": self.turns,
+            "executions": self.executions,
+            "failed": self.failed,
+            "usage": self.usage,
+        })
+    }
+
+    /// `short`: the part of the id that is enough to name the run. `longest` and `widest`: the widths of the columns of ids
+    /// and ensembles.
+    fn to_line(&self, short: &str, longest: usize, widest: usize) -> String {
+        let when = self.started_at.with_timezone(&Local).format("%Y-%m-%d %H:%M");
+        let Self {
+            id,
+            ensemble,
+            state,
+            turns,
+            executions,
+            failed,
+            ..
+        } = self;
+        let failed = match failed {
+            0 => String::new(),
+            failed => format!(" ({failed} failed)"),
+        };
+        let pad = " ".repeat(longest.saturating_sub(id.as_str().chars().count()));
+        let id = marked(id, short);
+        format!("{id}{pad}  {when}  {ensemble:widest$}  {state}, turns {turns}, executions {executions}{failed}\n")
+    }
+}
+
+/// The id with its beginning `short` marked.
+fn marked(id: &RunId, short: &str) -> String {
+    let after = &id.as_str()[short.len()..];
+    format!("{ENOUGH}{short}{ENOUGH:#}{after}")
+}
+
+/// The run with this id, beginning of an id, or folder; without an argument, the latest run.
+async fn find(
+    given: Option<&str>,
+    store: &dyn RunStore,
+    surroundings: &Surroundings,
+) -> Result<Arc<dyn StoredRun>, CliError> {
+    let Some(given) = given else {
+        return Ok(store.latest().await?);
+    };
+    let path = surroundings.project.folder.join(given);
+    match FileStore::run_in(&path).filter(|_| path.is_dir()) {
+        Some(run) => Ok(run),
+        None => Ok(store.find(given).await?),
+    }
+}
+
+/// A record of any form, read as a story.
+pub(crate) struct Opened {
+    /// The events.
+    pub(crate) story: Story,
+    /// The process that drives the run.
+    pub(crate) driver: Driver,
+    /// The ensemble, if it is available.
+    pub(crate) prepared: Option<Prepared>,
+    /// The context at the end, if the ensemble is available or the result contains the context.
+    context: Option<Context>,
+}
+
+impl Opened {
+    /// Returns the state of the run.
+    pub(crate) fn state(&self) -> RunState {
+        self.story.history.state(self.driver)
+    }
+}
+
+/// Opens the record with this name, or the latest run.
+pub(crate) async fn opened(given: Option<&str>, surroundings: &Surroundings) -> Result<Opened, CliError> {
+    let project = &surroundings.project;
+    let mut driver = Driver::Nobody;
+    let (journal, prepared) = match surroundings.runs().record(given).await? {
+        RunRecord::Run(run) => {
+            driver = show::driver(&*run);
+            let journal = run.read_all().await?;
+            let prepared = recorded_ensemble(&*run, started(&journal.records)?, project).await;
+            (journal, prepared.ok())
+        }
+        RunRecord::Journal(path) => {
+            let journal = read_journal(&path)?;
+            // The file may have been edited since.
+            let prepared = unchanged_ensemble(started(&journal.records)?, project);
+            (journal, prepared)
+        }
+        RunRecord::Result(path) => {
+            let saved = SavedRecords::read(&path)?;
+            return Ok(Opened {
+                story: Story::from_records(&saved.records),
+                driver,
+                prepared: None,
+                context: saved.context,
+            });
+        }
+    };
+    let context = match &prepared {
+        Some(prepared) => {
+            let state = ConversationState::from_records(prepared.plan.clone(), &journal.records);
+            Some(Context::clone(state.map_err(RunError::from)?.context()))
+        }
+        None => None,
+    };
+    Ok(Opened {
+        story: Story::from_records(&journal.records),
+        driver,
+        prepared,
+        context,
+    })
+}
+
+/// Deletes these runs, or the latest.
+async fn remove(
+    store: &dyn RunStore,
+    runs: &[String],
+    last: bool,
+    surroundings: &Surroundings,
+) -> Result<u8, CliError> {
+    let mut found = Vec::new();
+    if last {
+        found.push(store.latest().await?);
+    }
+    let project = &surroundings.project;
+    let files = FileStore::of(&project.project_root(&project.folder));
+    for run in runs {
+        // A slash at its end would follow the link.
+        let given: PathBuf = Path::new(run).components().collect();
+        let given = match given.components().count() {
+            1 if project.folder.join(&given).is_symlink() => project.folder.join(given),
+            1 => given,
+            _ => project.folder.join(given),
+        };
+        if files.remove_link(&given)? {
+            surroundings.print_err(&format!("deleted {run}, which was a symbolic link\n"));
+            continue;
+        }
+        found.push(store.find(run).await?);
+    }
+    for run in found {
+        // A run that another process executes is not deleted.
+        let _lease = run.lease().await?;
+        run.remove().await?;
+        surroundings.print_err(&format!("deleted {}\n", run.id()));
+    }
+    Ok(exit::SUCCESS)
+}

@@ -1,0 +1,31 @@
+//! Files with what was said, which only the user may read.
+
+use std::io::Write;
+use std::path::Path;
+
+use crate::command::shared::error::CliError;
+use crate::command::shared::surroundings::Surroundings;
+
+/// Writes the file that the user has named, and says so.
+pub(crate) fn write_bytes(path: &Path, bytes: &[u8], surroundings: &Surroundings) -> Result<(), CliError> {
+    let path = surroundings.project.folder.join(path);
+    let shown = surroundings.project.relative(&path);
+    private(&path)
+        .and_then(|mut file| file.write_all(bytes))
+        .map_err(|error| CliError::usage(format!("cannot write {}: {error}", shown.display())))?;
+    surroundings.print_err(&format!("wrote {}\n", shown.display()));
+    Ok(())
+}
+
+/// Writes a file with what was said. If it is new, only the user may read it.
+pub(crate) fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+    private(path)?.write_all(text.as_bytes())
+}
+
+fn private(path: &Path) -> std::io::Result<std::fs::File> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}

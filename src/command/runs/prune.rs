@@ -1,0 +1,165 @@
+//! `ensemble runs prune`: deletes old runs, except those that may still be needed.
+
+use std::path::Path;
+use std::time::SystemTime;
+
+use chrono::{DateTime, Utc};
+
+use crate::command::shared::error::CliError;
+use crate::command::shared::exit;
+use crate::command::shared::surroundings::Surroundings;
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use ensemble_core::store::{RunStore, StoreError, StoredRun};
+use ensemble_history::{Driver, RunHistory, RunState};
+use ensemble_reports::report::count;
+
+/// `ensemble runs prune`.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("which").required(true).multiple(true))]
+pub(crate) struct RunsPruneArgs {
+    /// Keep the N latest runs
+    #[arg(long, value_name = "N", group = "which")]
+    pub keep: Option<usize>,
+    /// Only runs whose last record is older than this: 90s, 30m, 12h, 7d, 4weeks
+    #[arg(long, value_name = "AGE", group = "which", value_parser = humantime::parse_duration)]
+    pub older_than: Option<std::time::Duration>,
+    /// Only runs in this state; separate several with commas
+    #[arg(long, value_name = "STATE", group = "which", value_delimiter = ',', value_parser = PossibleValuesParser::new(RunState::words()))]
+    pub outcome: Vec<String>,
+    /// Also runs that can still be resumed: interrupted, waiting, cancelled, timeout
+    #[arg(long)]
+    pub resumable: bool,
+    /// Print what would be deleted, and delete nothing
+    #[arg(short = 'n', long)]
+    pub dry_run: bool,
+}
+
+/// `ensemble runs prune`.
+pub(crate) async fn prune(
+    args: &RunsPruneArgs,
+    store: &dyn RunStore,
+    surroundings: &Surroundings,
+) -> Result<u8, CliError> {
+    let mut runs = store.list().await?;
+    runs.truncate(runs.len().saturating_sub(args.keep.unwrap_or(0)));
+    let mut pruned = Pruned::default();
+    for run in runs {
+        match verdict(&*run, args).await {
+            Verdict::Keep => {}
+            Verdict::Spare(why) => surroundings.print_err(&format!("kept {}: {why}\n", run.id())),
+            Verdict::Resumable(state) => {
+                pruned.resumable += 1;
+                surroundings.print_err(&format!("kept {}: {state}, and it can be resumed\n", run.id()));
+            }
+            Verdict::Delete(state) => delete(&*run, state, args.dry_run, &mut pruned, surroundings).await?,
+        }
+    }
+    let (verb, freed) = if args.dry_run {
+        ("would delete", "would be freed")
+    } else {
+        ("deleted", "freed")
+    };
+    surroundings.print_err(&format!(
+        "{verb} {}, {} {freed}\n",
+        count(pruned.runs, "run"),
+        indicatif::HumanBytes(pruned.bytes)
+    ));
+    if pruned.resumable > 0 {
+        let them = count(pruned.resumable, "run");
+        surroundings.print_err(&format!(
+            "  help: --resumable deletes {them} more that could be resumed\n"
+        ));
+    }
+    Ok(exit::SUCCESS)
+}
+
+/// The result of the deletions.
+#[derive(Default)]
+struct Pruned {
+    runs: u64,
+    bytes: u64,
+    /// The number of selected runs that are kept because they can be resumed.
+    resumable: u64,
+}
+
+/// The decision about a run.
+enum Verdict {
+    /// The run is not selected.
+    Keep,
+    /// The run is selected, but must be kept, for this reason.
+    Spare(String),
+    /// The run is selected, but is kept because it can be resumed; with its state.
+    Resumable(RunState),
+    /// The run is deleted; with its state.
+    Delete(RunState),
+}
+
+async fn verdict(run: &dyn StoredRun, args: &RunsPruneArgs) -> Verdict {
+    if let Some(pid) = run.driver() {
+        return Verdict::Spare(format!("process {pid} executes it"));
+    }
+    let journal = match run.read_all().await {
+        Ok(journal) => journal,
+        Err(error) => return Verdict::Spare(format!("{error}; `ensemble runs rm` deletes it")),
+    };
+    let history = RunHistory::from_records(&journal.records);
+    if !is_old(&history, args) {
+        return Verdict::Keep;
+    }
+    let state = history.state(Driver::Nobody);
+    if !args.outcome.is_empty() && !args.outcome.iter().any(|wanted| wanted == state.as_str()) {
+        return Verdict::Keep;
+    }
+    if state.is_resumable() && !args.resumable {
+        return Verdict::Resumable(state);
+    }
+    Verdict::Delete(state)
+}
+
+fn is_old(history: &RunHistory, args: &RunsPruneArgs) -> bool {
+    let Some(age) = args.older_than else { return true };
+    let age = chrono::Duration::from_std(age).unwrap_or(chrono::Duration::MAX);
+    let before = DateTime::<Utc>::from(SystemTime::now())
+        .checked_sub_signed(age)
+        .unwrap_or(DateTime::<Utc>::MIN_UTC);
+    history.latest_at().is_some_and(|latest| latest < before)
+}
+
+async fn delete(
+    run: &dyn StoredRun,
+    state: RunState,
+    dry_run: bool,
+    pruned: &mut Pruned,
+    surroundings: &Surroundings,
+) -> Result<(), CliError> {
+    let bytes = run.folder().map_or(0, size);
+    if !dry_run {
+        // Another process may have started to execute the run in the meantime.
+        let _lease = match run.lease().await {
+            Ok(lease) => lease,
+            Err(error @ StoreError::Leased { .. }) => {
+                surroundings.print_err(&format!("kept {}: {error}\n", run.id()));
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        run.remove().await?;
+    }
+    pruned.runs += 1;
+    pruned.bytes += bytes;
+    surroundings.print(&format!("{}  {state}\n", run.id()));
+    Ok(())
+}
+
+/// The size of all files below the folder, in bytes.
+fn size(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .map(|entry| match entry.metadata() {
+            Ok(about) if about.is_dir() => size(&entry.path()),
+            Ok(about) => about.len(),
+            Err(_) => 0,
+        })
+        .sum()
+}

@@ -1,0 +1,42 @@
+//! The shortest text that names a run.
+
+use ensemble_core::store::RunId;
+
+/// The least number of characters, so that a text still names its run when some runs have been added.
+const FEWEST: usize = 2;
+
+/// For each id, the shortest beginning that names no other run; the whole id if there is none.
+pub(crate) fn short_names(ids: &[RunId]) -> Vec<&str> {
+    let is_alone = |text: &str| ids.iter().filter(|id| id.begins_with(text)).take(2).count() == 1;
+    let short = |id: &'_ RunId| -> Option<usize> {
+        let text = id.as_str();
+        let ends = text.char_indices().map(|(at, char)| at + char.len_utf8());
+        ends.skip(FEWEST - 1).find(|end| is_alone(&text[..*end]))
+    };
+    let name = |id| match short(id) {
+        Some(end) => &id.as_str()[..end],
+        None => id.as_str(),
+    };
+    ids.iter().map(name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_name_names_one_run() {
+        for (ids, expected) in [
+            (&["abcd-20260101-000000000"][..], &["ab"][..]),
+            (&["abcd-20260101-000000000", "abzz-20260101-000000000"], &["abc", "abz"]),
+            (
+                &["abcd-20260101-000000000", "abcd-20260101-000000001"],
+                &["abcd-20260101-000000000", "abcd-20260101-000000001"],
+            ),
+            (&["own", "abcd-20260102-000000000"], &["ow", "ab"]),
+        ] {
+            let ids: Vec<RunId> = ids.iter().copied().map(RunId::new).collect();
+            assert_eq!(short_names(&ids), expected);
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! `ensemble runs export --output otlp`: a run and the runs inside it as a trace.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::command::runs::RunsExportArgs;
+use crate::command::runs::private_file::write_bytes;
+use crate::command::shared::error::CliError;
+use crate::command::shared::exit;
+use crate::command::shared::output_form::OutputForm;
+use crate::command::shared::surroundings::Surroundings;
+use crate::command::shared::telemetry::resource;
+use ensemble_core::runner::BoxFuture;
+use ensemble_core::store::{ReadError, StoredRun};
+use ensemble_telemetry::{Recorded, Trace};
+
+/// How the name of a file with protobuf ends.
+const PROTOBUF: &str = "pb";
+
+/// Writes the trace: JSON, or protobuf into a file `….pb`.
+pub(crate) async fn export(
+    args: &RunsExportArgs,
+    run: Arc<dyn StoredRun>,
+    surroundings: &Surroundings,
+) -> Result<u8, CliError> {
+    let trace = Trace::of_run(&recorded(run, String::new()).await?, args.otlp_content);
+    let resource = resource();
+    let Some(path) = &args.to else {
+        surroundings.print_as(OutputForm::Json, &trace.json(&resource));
+        return Ok(exit::SUCCESS);
+    };
+    let bytes = match is_protobuf(path) {
+        true => trace.protobuf(&resource),
+        false => trace.json(&resource).into_bytes(),
+    };
+    write_bytes(path, &bytes, surroundings)?;
+    Ok(exit::SUCCESS)
+}
+
+fn is_protobuf(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == PROTOBUF)
+}
+
+/// Reads a run and the runs inside it. A run that has no record yet is none.
+fn recorded(run: Arc<dyn StoredRun>, name: String) -> BoxFuture<'static, Result<Recorded, CliError>> {
+    Box::pin(async move {
+        let mut inside = Vec::new();
+        for name in run.names_inside().await? {
+            let Some(inner) = run.inside(&name).await? else {
+                continue;
+            };
+            inside.push(recorded(inner, name).await?);
+        }
+        let records = match run.read_all().await {
+            Ok(journal) => journal.records,
+            Err(ReadError::Empty { .. }) if !name.is_empty() => Vec::new(),
+            Err(error) => return Err(error.into()),
+        };
+        Ok(Recorded { name, records, inside })
+    })
+}

@@ -1,0 +1,56 @@
+//! `ensemble acp`: an ensemble as one agent of the Agent Client Protocol, over standard input and output.
+
+use crate::command::shared::error::CliError;
+use crate::command::shared::exit;
+use crate::command::shared::runtime::block_on;
+use crate::command::shared::sandbox_helper;
+use crate::command::shared::simulated_agent;
+use crate::command::shared::surroundings::Surroundings;
+use crate::command::shared::watchdog;
+use clap::Args;
+use ensemble_acp::server::{Services, serve};
+use ensemble_process::collect_orphans;
+use ensemble_runs::{Host, Project, Runs};
+
+/// `ensemble acp`.
+#[derive(Debug, Args)]
+pub(crate) struct AcpArgs {
+    /// The ensemble, or a folder with ensembles; without it, the ensembles of the session's folder
+    #[arg(value_name = "FILE|FOLDER")]
+    pub served: Option<String>,
+}
+
+/// `ensemble acp`.
+pub(crate) fn acp(args: &AcpArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+    let project = surroundings.project.clone();
+    let folder = project.folder.canonicalize().unwrap_or_else(|_| project.folder.clone());
+    let served = match args.served.as_deref() {
+        None => None,
+        Some(named) if folder.join(named).is_dir() => Some(folder.join(named)),
+        Some(named) => Some(folder.join(project.ensemble_file(named)?)),
+    };
+    // Where the system refuses it, what leaves its group is found by `resume`, as on other systems.
+    let _refused = collect_orphans();
+    let host = Host::system()
+        .with_watchdog(watchdog::command())
+        .with_sandbox_helper(sandbox_helper::command())
+        .with_simulated_acp(simulated_agent::command())
+        .sharing_models();
+    let services = Services {
+        runs: Box::new(move |folder| {
+            let project = Project {
+                folder: folder.to_owned(),
+                ..project.clone()
+            };
+            Runs::open(project, host.clone())
+        }),
+        served,
+        folder,
+        version: env!("CARGO_PKG_VERSION"),
+    };
+    let frames = surroundings.streams.frames();
+    block_on(async {
+        serve(Box::new(std::io::stdin()), Box::new(frames), services).await;
+        Ok(exit::SUCCESS)
+    })
+}

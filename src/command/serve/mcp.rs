@@ -1,0 +1,155 @@
+//! `ensemble mcp`: the ensembles of a folder as tools of the Model Context Protocol.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use super::lsp;
+use crate::command::run::run_options;
+use crate::command::runs::estimate;
+use crate::command::shared::error::CliError;
+use crate::command::shared::exit;
+use crate::command::shared::runtime::block_on;
+use crate::command::shared::surroundings::{Surroundings, enter};
+use clap::{ArgAction, Args};
+use ensemble_mcp::catalog::Catalog;
+use ensemble_mcp::session::Services;
+use ensemble_mcp::{http, stdio};
+use ensemble_reports::report::count;
+use ensemble_runs::service::RunService;
+use ensemble_wire::token::Token;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// `ensemble mcp`.
+#[derive(Debug, Args)]
+pub(crate) struct McpArgs {
+    /// The folder of the ensembles; default: the current folder
+    #[arg(value_name = "FOLDER")]
+    pub served: Option<PathBuf>,
+    /// Serve HTTP at this address of this machine (default: 127.0.0.1:7421) instead of standard input and output
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:7421")]
+    pub http: Option<SocketAddr>,
+    /// With --http: the variable of the environment that contains the token of the clients; default: a new token, which is printed
+    #[arg(long, value_name = "NAME", requires = "http")]
+    pub token_env: Option<String>,
+    /// How long a call waits for the end of a run before it returns the id of the run
+    #[arg(long, default_value = "45s", value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub wait: Duration,
+    /// Use another model for a profile ('*' for all): PROFILE=PROVIDER/MODEL, or PROFILE=simulated
+    #[arg(long = "model", value_name = "PROFILE=MODEL", action = ArgAction::Append)]
+    pub model: Vec<String>,
+    /// Read the servers of tools with `mcp: client` from a JSON file such as `.mcp.json`: {"mcpServers": {NAME: ...}}
+    #[arg(long, value_name = "FILE")]
+    pub mcp_config: Option<PathBuf>,
+}
+
+/// `ensemble mcp`.
+pub(crate) fn mcp(args: &McpArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+    let mut surroundings = surroundings.clone();
+    if let Some(folder) = &args.served {
+        enter(folder)?;
+        surroundings.project.folder = std::env::current_dir()
+            .map_err(|error| CliError::usage(format!("cannot use the folder {}: {error}", folder.display())))?;
+    }
+    if let Some(address) = args.http.filter(|address| !address.ip().is_loopback()) {
+        return Err(CliError::usage_with_help(
+            format!("--http {address}: other machines can reach this address"),
+            "expected an address of this machine, such as 127.0.0.1:7421",
+        ));
+    }
+    let token = args.http.map(|_| token(args)).transpose()?;
+    announce(&surroundings);
+    let services = Arc::new(services(args, &surroundings)?);
+    block_on(async {
+        match args.http.zip(token) {
+            Some((address, token)) => {
+                let is_new = args.token_env.is_none();
+                serve_http(address, token, is_new, services, &surroundings).await
+            }
+            None => {
+                if surroundings.streams.in_is_terminal {
+                    surroundings.print_err("waiting for an MCP client on standard input; Ctrl-C ends\n");
+                }
+                let served = stdio::serve(
+                    Box::new(tokio::io::stdin()),
+                    Box::new(surroundings.streams.frames_async()),
+                    services,
+                )
+                .await;
+                served.map_err(|why| {
+                    CliError::Internal(format!("standard input is not the Model Context Protocol: {why}"))
+                })
+            }
+        }
+    })?;
+    Ok(exit::SUCCESS)
+}
+
+fn services(args: &McpArgs, surroundings: &Surroundings) -> Result<Services, CliError> {
+    let own = surroundings.clone();
+    let servers = run_options::servers(args.mcp_config.as_deref(), surroundings)?;
+    Ok(Services {
+        runs: RunService::new(surroundings.runs_for_clients(servers)),
+        draw: lsp::graph,
+        estimate: Box::new(move |ensemble, from| {
+            let own = own.clone();
+            Box::pin(async move {
+                let estimated = estimate::document(&ensemble, Some(&from), &own).await;
+                estimated.map_err(|error| error.to_string())
+            })
+        }),
+        wait: args.wait,
+        models: args.model.clone(),
+        version: env!("CARGO_PKG_VERSION"),
+    })
+}
+
+/// Says on standard error what is served and what is not.
+fn announce(surroundings: &Surroundings) {
+    let catalog = Catalog::of(&surroundings.project);
+    let ensembles = count(catalog.entries.len() as u64, "ensemble");
+    let folder = surroundings.project.folder.display();
+    let mut text = format!("serving {ensembles} of {folder}\n");
+    for wrong in &catalog.left_out {
+        text.push_str(&format!(
+            "warning: {} is left out: {}; `ensemble validate` shows them\n",
+            wrong.file.display(),
+            count(wrong.errors as u64, "error")
+        ));
+    }
+    surroundings.print_err(&text);
+}
+
+async fn serve_http(
+    address: SocketAddr,
+    token: Token,
+    is_new: bool,
+    services: Arc<Services>,
+    surroundings: &Surroundings,
+) -> Result<(), CliError> {
+    let unusable = |error: std::io::Error| CliError::usage(format!("--http {address}: {error}"));
+    let listener = tokio::net::TcpListener::bind(address).await.map_err(unusable)?;
+    let own = listener.local_addr().map_err(unusable)?;
+    surroundings.print_err(&format!("at http://{own}{}\n", http::PATH));
+    if is_new {
+        surroundings.print_err(&format!(
+            "clients send the header Authorization: Bearer {}\n",
+            token.as_str()
+        ));
+    }
+    http::serve(listener, token, services).await.map_err(unusable)
+}
+
+/// Returns the token of the clients: that of the variable, or a new one.
+fn token(args: &McpArgs) -> Result<Token, CliError> {
+    let Some(name) = &args.token_env else {
+        return Token::random()
+            .map_err(|error| CliError::Internal(format!("the system gives no random numbers: {error}")));
+    };
+    let value = std::env::var(name).unwrap_or_default();
+    Token::for_header(&value).map_err(|_| {
+        CliError::usage(format!(
+            "--token-env {name}: the variable needs at least 16 visible ASCII characters"
+        ))
+    })
+}

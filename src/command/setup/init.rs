@@ -1,0 +1,178 @@
+//! `ensemble init`: creates a small ensemble that can be run immediately, as a starting point.
+
+mod templates;
+
+use std::path::Path;
+
+use clap::ValueEnum;
+
+use crate::command::shared::error::CliError;
+use crate::command::shared::exit;
+use crate::command::shared::surroundings::Surroundings;
+use clap::Args;
+use ensemble_language::loader::schema::SCHEMA;
+use ensemble_language::names;
+use ensemble_project::atomic_write;
+use ensemble_ui::NewFile;
+
+/// `ensemble init`.
+#[derive(Debug, Args)]
+pub(crate) struct InitArgs {
+    /// The name of the ensemble, with or without .yaml; default: the name of the current folder
+    #[arg(value_name = "NAME")]
+    pub name: Option<String>,
+    /// What the ensemble shows
+    #[arg(short, long, value_enum, default_value_t = Template::ReviewLoop, value_name = "TEMPLATE")]
+    pub template: Template,
+    /// List the templates, and write nothing
+    #[arg(long, conflicts_with = "name")]
+    pub list_templates: bool,
+}
+
+/// The pattern that a new ensemble shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Template {
+    /// A writer and a reviewer repeat until the text is approved
+    ReviewLoop,
+    /// A chat with a model that remembers the conversation
+    Chat,
+    /// A person approves a text before it is published
+    Approval,
+    /// A chat with a model that calls tools, with a context window
+    Assistant,
+    /// One agent for each file of a folder, and a vote
+    MapFiles,
+}
+
+/// The schema is stored beside the ensembles. So the line that names it stays valid when the folder is moved, and
+/// without a network.
+const SCHEMA_FILE: &str = "ensembles/ensemble.schema.json";
+const IGNORED: &str = "# The records of runs.\n.ensemble/runs/\n";
+
+/// `ensemble init`.
+pub(crate) fn init(args: &InitArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+    if args.list_templates {
+        surroundings.print(&list());
+        return Ok(exit::SUCCESS);
+    }
+    let name = name(args, surroundings)?;
+    let folder = &surroundings.project.folder;
+    let mut files = args.template.files(&name);
+    // All files are checked before the first one is written.
+    for (file, _) in &files {
+        if folder.join(file).exists() {
+            let help = "give the new ensemble another name: `ensemble init NAME`";
+            return Err(CliError::usage_with_help(format!("{file} already exists"), help));
+        }
+    }
+    let mut notes = String::new();
+    let schema = folder.join(SCHEMA_FILE);
+    if !schema.exists() {
+        files.push((SCHEMA_FILE.to_owned(), SCHEMA.to_owned()));
+    } else if std::fs::read_to_string(&schema).is_ok_and(|text| text != SCHEMA) {
+        notes = format!("\nkept {SCHEMA_FILE}, which differs; `ensemble schema > {SCHEMA_FILE}` renews it\n");
+    }
+    if holds_runs(surroundings) && !folder.join(".gitignore").exists() {
+        files.push((".gitignore".to_owned(), IGNORED.to_owned()));
+    }
+    let mut told = String::new();
+    for (file, text) in &files {
+        create(&folder.join(file), text)?;
+        told.push_str(&format!("wrote {file}\n"));
+    }
+    surroundings.print(&told);
+    let command = args.template.command();
+    surroundings.print_err(&format!("{notes}\nnext: ensemble {command} {name}\n"));
+    Ok(exit::SUCCESS)
+}
+
+/// All templates, each with its description.
+fn list() -> String {
+    let mut text = String::new();
+    for template in Template::value_variants() {
+        let Some(value) = template.to_possible_value() else {
+            continue;
+        };
+        let about = value.get_help().map(ToString::to_string).unwrap_or_default();
+        text.push_str(&format!("{:12} {about}\n", value.get_name()));
+    }
+    text
+}
+
+/// Returns whether the runs of the new ensemble are recorded in this folder, and not in one around it.
+fn holds_runs(surroundings: &Surroundings) -> bool {
+    let folder = &surroundings.project.folder;
+    let root = surroundings.project.project_root(folder);
+    root == *folder || folder.canonicalize().is_ok_and(|folder| folder == root)
+}
+
+fn name(args: &InitArgs, surroundings: &Surroundings) -> Result<String, CliError> {
+    match args.name.as_deref().map(without_ending) {
+        Some(name) if is_name(name) => Ok(name.to_owned()),
+        Some(name) => {
+            let help = "a name starts with a letter or a digit, contains only letters, digits, `_`, `.` and `-`, and does not end with `.test`";
+            Err(CliError::usage_with_help(format!("`{name}` is not a valid name"), help))
+        }
+        None => Ok(name_of(&surroundings.project.folder)),
+    }
+}
+
+/// Writes a file that must not exist yet.
+fn create(path: &Path, text: &str) -> Result<(), CliError> {
+    atomic_write::create(path, text).map_err(|error| CliError::Usage {
+        message: format!("cannot write {}: {error}", path.display()),
+        help: None,
+    })
+}
+
+/// The files of the smallest ensemble with this name, for the page; the ensemble is the first one. `None`: it is not a name.
+pub(crate) fn smallest(given: &str) -> Option<Vec<NewFile>> {
+    let name = without_ending(given);
+    if !is_name(name) {
+        return None;
+    }
+    let mut files: Vec<NewFile> = Template::Chat
+        .files(name)
+        .into_iter()
+        .map(|(path, text)| NewFile {
+            path: path.into(),
+            text,
+            is_shared: false,
+        })
+        .collect();
+    files.push(NewFile {
+        path: SCHEMA_FILE.into(),
+        text: SCHEMA.to_owned(),
+        is_shared: true,
+    });
+    Some(files)
+}
+
+/// The name in a given name of a file.
+fn without_ending(given: &str) -> &str {
+    let ending = [".yaml", ".yml"]
+        .into_iter()
+        .find_map(|ending| given.strip_suffix(ending));
+    ending.unwrap_or(given)
+}
+
+fn is_name(name: &str) -> bool {
+    // A file with that ending contains tests.
+    names::is_name(name) && !name.ends_with(".test")
+}
+
+/// The name of the folder, with every character that is not allowed in a name replaced by a dash.
+fn name_of(folder: &Path) -> String {
+    let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
+    let name: String = name
+        .unwrap_or_default()
+        .chars()
+        .map(|c| if names::is_name_char(c) { c } else { '-' })
+        .collect();
+    let name = name.trim_matches(|c: char| !c.is_ascii_alphanumeric());
+    if name.is_empty() {
+        "team".to_owned()
+    } else {
+        name.to_owned()
+    }
+}

@@ -1,0 +1,120 @@
+//! `ensemble man`: manual pages, created from the same texts as `--help`.
+
+use std::path::Path;
+
+use clap::Command;
+use clap_mangen::Man;
+
+use crate::command::shared::error::CliError;
+use crate::command::shared::exit;
+use crate::command::shared::surroundings::Surroundings;
+use clap::Args;
+use std::path::PathBuf;
+
+/// `ensemble man`.
+#[derive(Debug, Args)]
+pub(crate) struct ManArgs {
+    /// The command; default: the page of the program
+    #[arg(value_name = "COMMAND", conflicts_with = "to")]
+    pub command: Option<String>,
+    /// Write all pages to this folder
+    #[arg(short = 'o', long, alias = "output", value_name = "FOLDER")]
+    pub to: Option<PathBuf>,
+}
+
+/// The section on files and folders, which only the page of the program has.
+const FILES: &str = r#".SH FILES
+.TP
+.I ensembles/
+The folder in which ensembles are searched by name.
+.TP
+.I .ensemble/runs/
+The record of every run of a project.
+.TP
+.I .ensemble/config.yaml
+The project's model profiles; the user's are in \fIensemble/config.yaml\fR of the configuration folder.
+.TP
+.I ensemble/trust.json
+In the configuration folder: the files that are trusted, by \fBensemble trust\fR.
+"#;
+
+/// `ensemble man`.
+pub(crate) fn man(args: &ManArgs, program: Command, surroundings: &Surroundings) -> Result<u8, CliError> {
+    let pages = pages(program);
+    let Some(folder) = &args.to else {
+        let name = match &args.command {
+            Some(command) => format!("ensemble-{command}"),
+            None => "ensemble".to_owned(),
+        };
+        let Some((_, page)) = pages.iter().find(|(known, _)| *known == name) else {
+            let commands: Vec<&str> = pages
+                .iter()
+                .filter_map(|(known, _)| known.strip_prefix("ensemble-"))
+                .collect();
+            return Err(CliError::usage_with_help(
+                format!("there is no page `{name}`"),
+                format!("there is one for each of {}", commands.join(", ")),
+            ));
+        };
+        surroundings.print(page);
+        return Ok(exit::SUCCESS);
+    };
+    let shown = folder.display();
+    let place = surroundings.project.folder.join(folder);
+    let mut told = String::new();
+    for (name, page) in &pages {
+        write(&place, &format!("{name}.1"), page)
+            .map_err(|error| CliError::usage(format!("cannot write {shown}/{name}.1: {error}")))?;
+        told.push_str(&format!("wrote {shown}/{name}.1\n"));
+    }
+    surroundings.print(&told);
+    Ok(exit::SUCCESS)
+}
+
+fn write(folder: &Path, file: &str, page: &str) -> std::io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    std::fs::write(folder.join(file), page)
+}
+
+/// The page of the program and of each command, with their names.
+fn pages(program: Command) -> Vec<(String, String)> {
+    // A page for `help` would only repeat the other pages.
+    let mut program = program.disable_help_subcommand(true);
+    program.build();
+    let mut pages = Vec::new();
+    collect(&program, &mut pages);
+    pages
+}
+
+/// Renders the section on exit codes, which only the page of the program has.
+fn render_exit_status() -> String {
+    let mut text = ".SH \"EXIT STATUS\"\n".to_owned();
+    let diverged = ("5", "`ensemble replay` found a difference");
+    for (code, meaning) in exit::RUN_CODES.iter().chain([&diverged]) {
+        text.push_str(&format!(".TP\n.B {code}\n{}.\n", meaning.replace('-', "\\-")));
+    }
+    text
+}
+
+fn collect(command: &Command, pages: &mut Vec<(String, String)>) {
+    // `build` has set the names of the commands to the names of the pages: `ensemble-runs-list`.
+    let name = command
+        .get_display_name()
+        .unwrap_or_else(|| command.get_name())
+        .to_owned();
+    let mut page = Vec::new();
+    Man::new(command.clone())
+        .title(name.clone())
+        .source(concat!("ensemble ", env!("CARGO_PKG_VERSION")))
+        .render(&mut page)
+        .expect("a buffer takes everything");
+    let mut page = String::from_utf8_lossy(&page).into_owned();
+    if pages.is_empty() {
+        page.push_str(&render_exit_status());
+        page.push_str(FILES);
+    }
+    pages.push((name, page));
+    for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
+        collect(inner, pages);
+    }
+}

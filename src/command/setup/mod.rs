@@ -1,0 +1,10 @@
+//! Commands that prepare a project, and the program itself.
+
+pub(super) mod completions;
+pub(super) mod import;
+pub(super) mod import_folder;
+pub(super) mod init;
+pub(super) mod man;
+pub(super) mod models;
+pub(super) mod schema;
+pub(super) mod trust;

@@ -1,0 +1,35 @@
+//! `ensemble schema`: prints the JSON Schemas of files, and a text that teaches a model.
+
+use clap::Args;
+
+use crate::command::shared::error::CliError;
+use crate::command::shared::exit;
+use crate::command::shared::output_form::OutputForm;
+use crate::command::shared::surroundings::Surroundings;
+use ensemble_language::loader::schema::{SCHEMA, TEST_SCHEMA, of_config};
+
+/// `ensemble schema`.
+#[derive(Debug, Args)]
+pub(crate) struct SchemaArgs {
+    /// Print the schema of test files (*.test.yaml) instead
+    #[arg(long)]
+    pub tests: bool,
+    /// Print a text that teaches a model to write ensembles (SKILL.md) instead
+    #[arg(long, conflicts_with_all = ["tests", "config"])]
+    pub skill: bool,
+    /// Print the schema of .ensemble/config.yaml instead
+    #[arg(long, conflicts_with = "tests")]
+    pub config: bool,
+}
+
+/// `ensemble schema`.
+pub(crate) fn schema(args: &SchemaArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+    let json = |text: &str| surroundings.print_as(OutputForm::Json, text);
+    match args {
+        args if args.skill => surroundings.print(ensemble_mcp::skill::SKILL),
+        args if args.tests => json(TEST_SCHEMA),
+        args if args.config => json(&of_config()),
+        _ => json(SCHEMA),
+    }
+    Ok(exit::SUCCESS)
+}

@@ -1,0 +1,246 @@
+//! The errors of the program, with their messages for the command line and their exit codes.
+
+use super::exit;
+use crate::command::runs::short_names::short_names;
+use ensemble_core::log::CommitError;
+use ensemble_core::request::AnswerRefusal;
+use ensemble_core::store::{ReadError, RunId, StoreError};
+use ensemble_project::ProjectError;
+use ensemble_remote::RemoteError;
+use ensemble_reports::report::door::Ink;
+use ensemble_reports::report::{count, diagnostics, hanging};
+use ensemble_runs::RunError;
+
+/// The word before an error.
+const BAD: Ink = Ink::of(anstyle::AnsiColor::Red.on_default().bold());
+
+/// An error of a command.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CliError {
+    /// The command line is not valid.
+    #[error("{message}")]
+    Usage {
+        /// The message.
+        message: String,
+        /// The help text: what to do.
+        help: Option<String>,
+    },
+    /// The run layer returned an error.
+    #[error("{}", words(.0))]
+    Run(#[from] RunError),
+    /// A durable execution engine.
+    #[error("{0}")]
+    Remote(#[from] RemoteError),
+    /// An internal error of the program.
+    #[error("{0}")]
+    Internal(String),
+}
+
+impl From<ProjectError> for CliError {
+    fn from(error: ProjectError) -> Self {
+        Self::Run(error.into())
+    }
+}
+
+impl From<StoreError> for CliError {
+    fn from(error: StoreError) -> Self {
+        Self::Run(error.into())
+    }
+}
+
+impl From<ReadError> for CliError {
+    fn from(error: ReadError) -> Self {
+        Self::Run(error.into())
+    }
+}
+
+impl CliError {
+    /// A usage error.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::Usage {
+            message: message.into(),
+            help: None,
+        }
+    }
+
+    /// A usage error that says what to do.
+    pub(crate) fn usage_with_help(message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self::Usage {
+            message: message.into(),
+            help: Some(help.into()),
+        }
+    }
+
+    /// The exit code of the error.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Usage { .. } => exit::USAGE,
+            Self::Internal(_) => exit::FAILURE,
+            Self::Remote(error) => match error {
+                RemoteError::Address { .. }
+                | RemoteError::NoRun { .. }
+                | RemoteError::Ambiguous { .. }
+                | RemoteError::WentOnElsewhere(_) => exit::USAGE,
+                _ => exit::FAILURE,
+            },
+            Self::Run(error) => match error {
+                RunError::Store(
+                    StoreError::Unknown { .. } | StoreError::Ambiguous { .. } | StoreError::Empty { .. },
+                ) => exit::USAGE,
+                RunError::Store(_)
+                | RunError::Commit(_)
+                | RunError::NotBegun
+                | RunError::NotAsked(_)
+                | RunError::Closed
+                | RunError::Engine(_)
+                | RunError::Stopped(_) => exit::FAILURE,
+                _ => exit::USAGE,
+            },
+        }
+    }
+
+    /// The message with its help text, in the form for the terminal.
+    pub(crate) fn render(&self, color: bool) -> String {
+        if let Self::Run(RunError::Project(ProjectError::Invalid(findings))) = self {
+            return diagnostics::human(findings, color);
+        }
+        let mut text = match color {
+            true => format!("{BAD}error{BAD:#}: {}\n", hanging(&self.to_string())),
+            false => format!("error: {}\n", hanging(&self.to_string())),
+        };
+        if let Some(help) = self.help() {
+            text.push_str(&format!("  help: {help}\n"));
+        }
+        text
+    }
+
+    fn help(&self) -> Option<String> {
+        match self {
+            Self::Usage { help, .. } => help.clone(),
+            Self::Run(error) => help(error),
+            Self::Remote(error) => error.advice(),
+            Self::Internal(_) => None,
+        }
+    }
+}
+
+/// The message; it names the option of the command line that causes the error.
+fn words(error: &RunError) -> String {
+    match error {
+        RunError::NoTool { tool, is_denied, .. } => {
+            let option = if *is_denied { "--deny-tool" } else { "--allow-tool" };
+            format!("{option} {tool}: there is no such tool")
+        }
+        RunError::Model { given, reason } => format!("--model {given}: {reason}"),
+        RunError::Cache { folder, source, .. } => format!("--cache {}: {source}", folder.display()),
+        RunError::NoAgent(name) => format!("--live {name}: there is no agent `{name}`"),
+        RunError::Store(StoreError::Ambiguous { id, candidates }) => ambiguous(id, candidates),
+        other => other.to_string(),
+    }
+}
+
+/// The latest runs that the text names, and the number of the others.
+fn ambiguous(given: &str, candidates: &[RunId]) -> String {
+    const MOST: usize = 8;
+    let latest: Vec<&str> = candidates.iter().rev().take(MOST).map(RunId::as_str).collect();
+    let earlier = match candidates.len() - latest.len() {
+        0 => String::new(),
+        earlier => format!(" and {earlier} earlier"),
+    };
+    format!(
+        "`{given}` matches {} runs: {}{earlier}",
+        candidates.len(),
+        latest.join(", ")
+    )
+}
+
+/// The help text for an error of the project's files.
+fn project_help(error: &ProjectError) -> Option<String> {
+    Some(match error {
+        ProjectError::IsFolder(_) => "`ensemble validate` takes folders".to_owned(),
+        ProjectError::Untrusted { path, .. } => format!(
+            "`ensemble trust {}` allows this until it changes; `--trust` allows it for one command",
+            path.display()
+        ),
+        ProjectError::Stranger(_) => "make it yours with `chown`, or use it as it is with `--trust`".to_owned(),
+        ProjectError::NotFound { .. } | ProjectError::Unreadable { .. } | ProjectError::Invalid(_) => {
+            return error.advice();
+        }
+    })
+}
+
+/// The help text for the error.
+fn help(error: &RunError) -> Option<String> {
+    Some(match error {
+        RunError::Project(error) => return project_help(error),
+        RunError::AnswerForNobody { inputs, .. } => match inputs.as_slice() {
+            [] => "this ensemble has no input agents".to_owned(),
+            inputs => format!("its input agents are {}", inputs.join(", ")),
+        },
+        RunError::Answer(AnswerRefusal::Ambiguous { .. }) => "answer each of them by its address".to_owned(),
+        RunError::NoSuchAgent { similar, agents, .. } => match similar {
+            Some(similar) => format!("did you mean `{similar}`?"),
+            None => format!("the agents are {}", agents.join(", ")),
+        },
+        RunError::StubForPerson(agent) => format!("`--always-answer {agent}=TEXT` gives its answer"),
+        RunError::RespondsForNobody { inputs, .. } => match inputs.as_slice() {
+            [] => "this ensemble has no input agents".to_owned(),
+            inputs => format!("its input agents are {}", inputs.join(", ")),
+        },
+        RunError::NoTool { similar, tools, .. } => match (similar, tools.as_slice()) {
+            (Some(similar), _) => format!("did you mean `{similar}`?"),
+            (None, []) => "this ensemble has no tools".to_owned(),
+            (None, tools) => format!("its tools are {}", tools.join(", ")),
+        },
+        RunError::Inputs(_) => "inputs are given with `--set NAME=VALUE` and `--context FILE`".to_owned(),
+        RunError::Cache { only: true, .. } => "run once without --cache-only to fill the cache".to_owned(),
+        RunError::NotEnded(run) => format!("`ensemble resume {run}` continues it"),
+        RunError::HasEnded {
+            run,
+            file,
+            failed: Some((agent, turn)),
+            ..
+        } => format!("`ensemble rerun {run} --from {agent}@{turn} --ensemble {file}` repeats the failed execution and everything that depends on it"),
+        RunError::HasEnded { run, file, turn, .. } => format!(
+            "`ensemble fork {run} --at-turn N --ensemble {file}` continues from a turn (the last turn is {turn}); `ensemble rerun {run} --from AGENT@TURN --ensemble {file}` repeats an execution"
+        ),
+        RunError::NoTurn { finished, .. } => {
+            format!("it has finished {}; 0 keeps only the input", count(*finished as u64, "turn"))
+        }
+        RunError::NoExecution { ran_in, agents, .. } => match ran_in.as_slice() {
+            [] => format!("the agents that ran are {}", agents.join(", ")),
+            turns => {
+                let turns: Vec<String> = turns.iter().map(u32::to_string).collect();
+                format!("it ran in turn {}", turns.join(", "))
+            }
+        },
+        RunError::NoPart { keys, .. } => match keys.as_slice() {
+            [] => "its executions have no parts; write AGENT@TURN".to_owned(),
+            keys => format!("its parts are {}", keys.join(", ")),
+        },
+        RunError::AgentIsGone { .. } => "fork at an earlier turn, or keep the agent".to_owned(),
+        RunError::NoEnsemble => "name it with --ensemble FILE".to_owned(),
+        RunError::Commit(CommitError::Write { .. }) => {
+            "the run has stopped; `ensemble resume` continues it from its records once they are in place and the folder can be written"
+                .to_owned()
+        }
+        RunError::Store(error) => return help_of_store(error),
+        _ => return None,
+    })
+}
+
+fn help_of_store(error: &StoreError) -> Option<String> {
+    Some(match error {
+        StoreError::Unknown { .. } => "`ensemble runs list` shows all".to_owned(),
+        StoreError::Ambiguous { candidates, .. } => {
+            let short = short_names(candidates).pop().unwrap_or_default();
+            format!("`{short}` is enough for the latest; `ensemble runs list` shows all")
+        }
+        StoreError::Empty { .. } => "`ensemble run FILE` creates one".to_owned(),
+        StoreError::Leased { .. } => "wait for it to end, or stop it".to_owned(),
+        StoreError::Unavailable { .. } => {
+            "a run is recorded in `.ensemble/runs` of the project; that folder must be writable".to_owned()
+        }
+        StoreError::Exists(_) => return None,
+    })
+}

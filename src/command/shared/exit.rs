@@ -1,0 +1,84 @@
+//! The exit codes of the program.
+
+use std::process::ExitCode;
+
+use ensemble_core::conversation::{Canceller, CompletionReason, Interruption};
+
+/// Success.
+pub(crate) const SUCCESS: u8 = 0;
+/// The run failed, or the program had an error.
+pub(crate) const FAILURE: u8 = 1;
+/// `runs diff`: the two runs differ.
+pub(crate) const DIFFERENT: u8 = 1;
+/// `test`: a case fails.
+pub(crate) const FAILED: u8 = 1;
+/// A usage error, an invalid ensemble or a missing file: no run was started.
+pub(crate) const USAGE: u8 = 2;
+/// A replay decided differently from its record.
+pub(crate) const DIVERGED: u8 = 5;
+
+/// The exit codes of a command that runs a conversation, with their meanings, for `--help` and the manual.
+pub(crate) const RUN_CODES: &[(&str, &str)] = &[
+    ("0", "The conversation completed, or a limit ended it"),
+    (
+        "1",
+        "The conversation failed, the program had an error, or standard output could not be written",
+    ),
+    ("2", "The command line or a file is not valid; nothing was executed"),
+    (
+        "3",
+        "The conversation waits for an answer; `ensemble resume` continues the run",
+    ),
+    (
+        "4",
+        "The time limit ended the conversation, or with --fail-on-limit another limit",
+    ),
+    ("130, 143", "Ctrl-C; SIGTERM"),
+];
+
+/// The exit code of a run with this outcome.
+pub(crate) fn of_run(reason: CompletionReason, cause: Option<&Interruption>, fail_on_limit: bool) -> u8 {
+    match reason {
+        CompletionReason::ConditionFailed | CompletionReason::AgentFailed => FAILURE,
+        CompletionReason::Cancelled if cause == Some(&Interruption::Cancelled { by: Canceller::Signal }) => 143,
+        CompletionReason::Cancelled => 130,
+        CompletionReason::Timeout => 4,
+        CompletionReason::WaitingForInput => 3,
+        reason if reason.is_limit() && fail_on_limit => 4,
+        _ => SUCCESS,
+    }
+}
+
+/// The exit code in the type of the standard library.
+pub(crate) fn code(code: u8) -> ExitCode {
+    ExitCode::from(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_outcome_has_the_exit_code_of_the_table() {
+        use CompletionReason::*;
+        let codes: Vec<(u8, u8)> = CompletionReason::ALL
+            .iter()
+            .map(|reason| (of_run(*reason, None, false), of_run(*reason, None, true)))
+            .collect();
+        let expected = vec![
+            (1, 1),
+            (130, 130),
+            (4, 4),
+            (3, 3),
+            (1, 1),
+            (0, 4),
+            (0, 4),
+            (0, 4),
+            (0, 0),
+        ];
+        assert_eq!(codes, expected);
+        for (by, code) in [(Canceller::Signal, 143), (Canceller::Keyboard, 130)] {
+            assert_eq!(of_run(Cancelled, Some(&Interruption::Cancelled { by }), false), code);
+        }
+    }
+}

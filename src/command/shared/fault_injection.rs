@@ -1,0 +1,30 @@
+//! `ENSEMBLE_FAULT`: makes this process kill itself at a chosen append to a journal. `docs/testing.md` describes its
+//! use. Builds for tests only: a release build has neither this variable nor the other.
+
+#![cfg(debug_assertions)]
+
+use crate::command::shared::error::CliError;
+use ensemble_runs::files::{Fault, record_effects};
+
+/// The environment variable.
+const VARIABLE: &str = "ENSEMBLE_FAULT";
+/// The environment variable with the file to which all effects on recorded runs are appended.
+const EFFECTS: &str = "ENSEMBLE_EFFECTS";
+
+/// Arms the fault that the environment variable describes, and records effects if that is asked for.
+///
+/// # Errors
+/// The value of the variable is not valid.
+pub(crate) fn arm() -> Result<(), CliError> {
+    if let Some(path) = std::env::var_os(EFFECTS).filter(|path| !path.is_empty()) {
+        let recorded = record_effects(path.as_ref());
+        recorded.map_err(|error| CliError::usage(format!("{EFFECTS}: {error}")))?;
+    }
+    let Some(asked) = std::env::var_os(VARIABLE).filter(|asked| !asked.is_empty()) else {
+        return Ok(());
+    };
+    let fault: Result<Fault, String> = asked.to_string_lossy().parse();
+    fault
+        .map(Fault::arm)
+        .map_err(|error| CliError::usage(format!("{VARIABLE}: {error}")))
+}

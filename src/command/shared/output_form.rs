@@ -1,0 +1,31 @@
+//! The output formats of commands with one document.
+
+use clap::{Args, ValueEnum};
+
+/// The output format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum OutputForm {
+    /// Readable text.
+    #[default]
+    Human,
+    /// One JSON document.
+    Json,
+}
+
+/// The output format of a list.
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// The output format
+    #[arg(long, alias = "format", value_enum, default_value_t = OutputForm::Human, value_name = "FORM")]
+    output: OutputForm,
+    /// The same as `--output json`
+    #[arg(long, hide = true, conflicts_with = "output")]
+    json: bool,
+}
+
+impl ListArgs {
+    /// Returns whether one JSON document is printed.
+    pub(crate) fn is_json(&self) -> bool {
+        self.json || self.output == OutputForm::Json
+    }
+}

@@ -1,0 +1,27 @@
+//! The program as the built-in external agent (`acp: simulated`): an internal command that the help does not show.
+
+use ensemble_agents::agent::acp::{SIMULATED_CONFIG, run_simulated};
+use ensemble_process::Invocation;
+
+/// The name of the internal command.
+const COMMAND: &str = "__acp";
+
+/// The command that starts the agent.
+pub(crate) fn command() -> Option<Invocation> {
+    let program = std::env::current_exe().ok()?;
+    Some(Invocation {
+        program,
+        arguments: vec![COMMAND.into()],
+    })
+}
+
+/// Returns whether this process was started as the agent.
+pub(crate) fn is_called() -> bool {
+    std::env::args_os().skip(1).eq([COMMAND])
+}
+
+/// Serves the run that has started this process.
+pub(crate) fn serve() {
+    let config = std::env::var(SIMULATED_CONFIG).unwrap_or_default();
+    run_simulated(std::io::BufReader::new(std::io::stdin()), std::io::stdout(), &config);
+}

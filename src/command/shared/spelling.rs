@@ -1,0 +1,68 @@
+//! How each output format spells out what a terminal would obey.
+
+use crate::command::check::ValidateFormat;
+use crate::command::check::graph::GraphFormat;
+use crate::command::check::test::TestFormat;
+use crate::command::run::arguments::Output;
+use crate::command::runs::ExportFormat;
+use crate::command::shared::output_form::OutputForm;
+use ensemble_reports::report::door::Spelling;
+
+impl From<Output> for Spelling {
+    fn from(form: Output) -> Self {
+        match form {
+            Output::Human => Self::Text,
+            Output::Json | Output::Events => Self::Json,
+        }
+    }
+}
+
+impl From<OutputForm> for Spelling {
+    fn from(form: OutputForm) -> Self {
+        match form {
+            OutputForm::Human => Self::Text,
+            OutputForm::Json => Self::Json,
+        }
+    }
+}
+
+impl From<ExportFormat> for Spelling {
+    fn from(form: ExportFormat) -> Self {
+        match form {
+            ExportFormat::Json | ExportFormat::Otlp => Self::Json,
+            ExportFormat::Markdown => Self::Text,
+            ExportFormat::Html => Self::Xml,
+        }
+    }
+}
+
+impl From<GraphFormat> for Spelling {
+    fn from(form: GraphFormat) -> Self {
+        match form {
+            GraphFormat::Svg => Self::Xml,
+            GraphFormat::Mermaid | GraphFormat::Dot | GraphFormat::Ascii => Self::Text,
+        }
+    }
+}
+
+impl From<ValidateFormat> for Spelling {
+    fn from(form: ValidateFormat) -> Self {
+        match form {
+            ValidateFormat::Human => Self::Text,
+            ValidateFormat::Github => Self::Commands,
+            ValidateFormat::Json | ValidateFormat::Sarif => Self::Json,
+            ValidateFormat::Junit => Self::Xml,
+        }
+    }
+}
+
+impl From<TestFormat> for Spelling {
+    fn from(form: TestFormat) -> Self {
+        match form {
+            TestFormat::Human => Self::Text,
+            TestFormat::Github => Self::Commands,
+            TestFormat::Json => Self::Json,
+            TestFormat::Junit => Self::Xml,
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The environment of the program: the project folder, the configuration of the user, the standard streams.
+
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::sandbox_helper;
+use super::simulated_agent;
+use super::watchdog;
+use crate::command::shared::error::CliError;
+use crate::command::shared::telemetry::Telemetry;
+use crate::command::shared::untrusted_files::note;
+use crate::terminal::streams::ColorChoice;
+use crate::terminal::streams::Streams;
+use ensemble_core::operator::Operator;
+use ensemble_process::collect_orphans;
+use ensemble_reports::report::door::Spelling;
+use ensemble_runs::{ClientServers, Host, Project, Runs};
+
+/// The variable that does what `--trust` does, for CI.
+const TRUST: &str = "ENSEMBLE_TRUST";
+
+/// The variables that contain the name of the user of the operating system.
+const USER_VARIABLES: [&str; 3] = ["USER", "LOGNAME", "USERNAME"];
+
+/// Makes this the folder of the process, as if the program had been started there.
+pub(crate) fn enter(folder: &Path) -> Result<(), CliError> {
+    std::env::set_current_dir(folder)
+        .map_err(|error| CliError::usage(format!("cannot change to the folder {}: {error}", folder.display())))
+}
+
+/// The environment of the program, read once at the start.
+#[derive(Debug, Clone)]
+pub(crate) struct Surroundings {
+    /// The project, in which files are searched.
+    pub(crate) project: Project,
+    /// The standard streams.
+    pub(crate) streams: Streams,
+    /// The name of the user of the operating system, if known.
+    pub(crate) user: Option<String>,
+    /// Where spans of runs go, if a command has turned that on.
+    pub(crate) telemetry: Telemetry,
+}
+
+impl Surroundings {
+    /// Reads the environment. With `trusts_all`, every file of the project is trusted.
+    pub(crate) fn capture(color: ColorChoice, trusts_all: bool) -> Self {
+        let streams = Streams::capture(color);
+        let project = Project::of_process();
+        let trusts_all = trusts_all || std::env::var_os(TRUST).is_some_and(|value| value == "1");
+        let err = streams;
+        let trust = project
+            .trust
+            .clone()
+            .or_everything(trusts_all)
+            .telling(move |left_alone| {
+                let _it_was_tried = err.err().write_all(note(left_alone).as_bytes());
+            });
+        Self {
+            project: project.trusting(trust),
+            streams,
+            user: USER_VARIABLES.iter().find_map(|name| std::env::var(name).ok()),
+            telemetry: Telemetry::default(),
+        }
+    }
+
+    /// The runs of the project, without an operator.
+    pub(crate) fn runs(&self) -> Runs {
+        Runs::open(self.project.clone(), Host::system().unattended())
+    }
+
+    /// The runs of the project, with this operator and a watchdog.
+    pub(crate) fn runs_with(&self, operator: &Arc<dyn Operator>) -> Runs {
+        // Where the system refuses it, what leaves its group is found by `resume`, as on other systems.
+        let _refused = collect_orphans();
+        let host = Host::system()
+            .with_operator(Arc::clone(operator))
+            .with_watchdog(watchdog::command())
+            .with_sandbox_helper(sandbox_helper::command())
+            .with_simulated_acp(simulated_agent::command());
+        Runs::open(self.project.clone(), host)
+    }
+
+    /// The runs of the project, with a watchdog and these servers of tools; whoever holds a run answers its questions.
+    pub(crate) fn runs_for_clients(&self, servers: ClientServers) -> Runs {
+        let _refused = collect_orphans();
+        let host = Host::system()
+            .with_watchdog(watchdog::command())
+            .with_sandbox_helper(sandbox_helper::command())
+            .with_simulated_acp(simulated_agent::command())
+            .with_client_servers(servers)
+            .sharing_models();
+        Runs::open(self.project.clone(), host)
+    }
+
+    /// Prints a result for people.
+    pub(crate) fn print(&self, text: &str) {
+        self.print_as(Spelling::Text, text);
+    }
+
+    /// Prints a result in a format.
+    pub(crate) fn print_as(&self, spelling: impl Into<Spelling>, text: &str) {
+        let mut out = self.streams.out_as(spelling.into());
+        // An error is noted, and the program ends with it. If the pipe was closed, its reader needs no more output.
+        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    }
+
+    /// Prints a message to standard error.
+    pub(crate) fn print_err(&self, text: &str) {
+        let mut err = self.streams.err();
+        let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
+    }
+
+    /// Returns whether standard error shows colours.
+    pub(crate) fn colors_on_stderr(&self) -> bool {
+        self.streams.colors_on_stderr()
+    }
+}

@@ -1,0 +1,161 @@
+//! A line that can be edited at a terminal, with the earlier lines of the session.
+//!
+//! During a line the terminal passes keys and not lines, and does not turn Ctrl-C into a signal. So the editor clears a
+//! line with Ctrl-C, and sends the signal itself if there is nothing to clear. A question that is withdrawn leaves the
+//! reading thread in the middle of a line; [`TerminalMode`] gives the terminal back until the next question.
+
+use std::cell::Cell;
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::process::{Signal, kill_current_process_group};
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use rustyline::completion::Completer;
+use rustyline::config::{Behavior, BellStyle};
+use rustyline::error::ReadlineError;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
+use rustyline::history::MemHistory;
+use rustyline::validate::Validator;
+use rustyline::{Config, Context, Editor, Helper};
+
+use super::{Prompt, plain_line};
+use crate::terminal::streams::Streams;
+
+/// Text that a terminal inserts from the clipboard is no longer marked; the line ends.
+const PASTE_IS_NOT_MARKED: &str = "\x1b[?2004l\n";
+
+/// Text that a terminal inserts from the clipboard is marked, so that its line breaks do not end the line.
+const PASTE_IS_MARKED: &str = "\x1b[?2004h";
+
+/// Reads lines that can be edited.
+pub(crate) struct LineEditor(Editor<Observer, MemHistory>);
+
+/// The mode of the terminal outside of a line, and in the line that was abandoned.
+#[derive(Clone)]
+pub(crate) struct TerminalMode {
+    streams: Streams,
+    outside: Termios,
+    inside: Arc<Mutex<Option<Termios>>>,
+}
+
+/// Gives the terminal back when the question is withdrawn.
+pub(crate) struct Waiting<'a>(&'a TerminalMode);
+
+/// Knows whether the line contains anything.
+#[derive(Default)]
+struct Observer {
+    is_empty: Cell<bool>,
+}
+
+impl LineEditor {
+    /// The editor and the mode of the terminal; `None` if lines cannot be edited there.
+    pub(crate) fn open(streams: Streams) -> Option<(Self, TerminalMode)> {
+        let is_simple =
+            |term: &std::ffi::OsStr| term.is_empty() || ["dumb", "cons25", "emacs"].iter().any(|it| term == *it);
+        if std::env::var_os("TERM").is_none_or(|term| is_simple(&term)) {
+            return None;
+        }
+        // If standard output is a file, the line is edited at the terminal of the process.
+        let behavior = match streams.out_is_terminal {
+            true => Behavior::Stdio,
+            false => File::open("/dev/tty").map(|_| Behavior::PreferTerm).ok()?,
+        };
+        let config = Config::builder().behavior(behavior).bell_style(BellStyle::None).build();
+        let history = MemHistory::with_config(&config);
+        let mut editor = Editor::with_history(config, history).ok()?;
+        editor.set_helper(Some(Observer::default()));
+        let mode = TerminalMode {
+            streams,
+            outside: tcgetattr(std::io::stdin()).ok()?,
+            inside: Arc::default(),
+        };
+        Some((Self(editor), mode))
+    }
+
+    /// The next line; `None` at the end of the input.
+    pub(crate) fn line(&mut self, prompt: Prompt, streams: Streams) -> Option<String> {
+        loop {
+            if let Some(observer) = self.0.helper() {
+                observer.is_empty.set(true);
+            }
+            match self.0.readline(prompt.text) {
+                Ok(line) => {
+                    if prompt.is_remembered {
+                        // A line that cannot be recalled is still an answer.
+                        let _ = self.0.add_history_entry(line.trim_end());
+                    }
+                    return Some(line);
+                }
+                Err(ReadlineError::Interrupted) if !self.is_empty() => {}
+                Err(ReadlineError::Interrupted) => {
+                    // What Ctrl-C does in other programs: the terminal tells all processes in the foreground.
+                    let _ = kill_current_process_group(Signal::INT);
+                    return plain_line(Prompt { text: "", ..prompt }, streams, false);
+                }
+                Err(_) => return None,
+            }
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.helper().is_none_or(|observer| observer.is_empty.get())
+    }
+}
+
+impl TerminalMode {
+    /// For as long as a line is awaited. `again`: the prompt of the question that takes over an abandoned line.
+    pub(crate) fn while_waiting(&self, again: Option<Prompt>) -> Waiting<'_> {
+        if let Some(prompt) = again {
+            let inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(inside) = inside {
+                self.set(&inside, PASTE_IS_MARKED);
+                self.streams.steer_err(prompt.text);
+            }
+        }
+        Waiting(self)
+    }
+
+    /// Ends the mode of a line, if the terminal is in it.
+    pub(crate) fn leave(&self) {
+        let Ok(now) = tcgetattr(std::io::stdin()) else {
+            return;
+        };
+        if now.local_modes.contains(LocalModes::ICANON) {
+            return;
+        }
+        *self.inside.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+        self.set(&self.outside, PASTE_IS_NOT_MARKED);
+    }
+
+    fn set(&self, mode: &Termios, code: &'static str) {
+        let _ = tcsetattr(std::io::stdin().as_fd(), OptionalActions::Drain, mode);
+        self.streams.steer_err(code);
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+impl Hinter for Observer {
+    type Hint = String;
+
+    fn hint(&self, line: &str, _: usize, _: &Context<'_>) -> Option<String> {
+        self.is_empty.set(line.is_empty());
+        None
+    }
+}
+
+impl Completer for Observer {
+    type Candidate = String;
+}
+
+impl Highlighter for Observer {}
+
+impl Validator for Observer {}
+
+impl Helper for Observer {}

@@ -1,0 +1,148 @@
+//! Ctrl-C and SIGTERM: a signal cancels the run, and another one before the run has ended ends the process at once.
+//!
+//! Signals are received on a thread of their own: the second one ends the process whatever all other threads do.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use ensemble_core::conversation::{Canceller, Interruption};
+use ensemble_core::store::RunId;
+use ensemble_process::kill_leftovers;
+
+/// The signals of the process since this value was created.
+pub(crate) struct Signals {
+    received: UnboundedReceiver<Canceller>,
+    /// Whether a signal was received that has not been dealt with. Then the next one ends the process.
+    is_pending: Arc<AtomicBool>,
+    /// The run whose child processes are killed when the process ends at once.
+    run: Arc<OnceLock<RunId>>,
+}
+
+impl Signals {
+    /// Sets the run that is executed.
+    pub(crate) fn of_run(&self, run: &RunId) {
+        let _ = self.run.set(run.clone());
+    }
+
+    /// The signals so far have been dealt with: the next one does not end the process.
+    pub(crate) fn are_dealt_with(&self) {
+        self.is_pending.store(false, Ordering::Relaxed);
+    }
+
+    /// Waits for a signal, which is returned once. Another signal before the first one is dealt with ends the process.
+    pub(crate) async fn next(&mut self) -> Canceller {
+        match self.received.recv().await {
+            Some(by) => by,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// The first signal, as an interruption of a replay.
+    pub(crate) fn into_interruptions(mut self) -> UnboundedReceiver<Interruption> {
+        let (sender, receiver) = unbounded_channel();
+        tokio::spawn(async move {
+            let by = self.next().await;
+            let _ = sender.send(Interruption::Cancelled { by });
+        });
+        receiver
+    }
+}
+
+/// Starts to listen for signals; they are heard when this returns.
+#[cfg(unix)]
+pub(crate) fn listen() -> Signals {
+    let (sender, received) = unbounded_channel();
+    let signals = Signals {
+        received,
+        is_pending: Arc::default(),
+        run: Arc::default(),
+    };
+    fail_instead_of_dying();
+    let (is_pending, run) = (Arc::clone(&signals.is_pending), Arc::clone(&signals.run));
+    let (ready, is_ready) = std::sync::mpsc::channel();
+    let thread = std::thread::Builder::new().name("signals".into());
+    let started = thread.spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
+        if let Ok(runtime) = runtime {
+            runtime.block_on(hear(ready, |by| {
+                if is_pending.swap(true, Ordering::Relaxed) {
+                    leave(run.get(), &by);
+                }
+                let _nobody_listens = sender.send(by);
+            }));
+        }
+    });
+    if started.is_ok() {
+        let _ended_without = is_ready.recv();
+    }
+    signals
+}
+
+/// Calls `heard` for each signal, for ever, and says when the first one would be heard.
+#[cfg(unix)]
+async fn hear(ready: std::sync::mpsc::Sender<()>, heard: impl Fn(Canceller)) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
+        return;
+    };
+    let _nobody_waits = ready.send(());
+    drop(ready);
+    loop {
+        let by = tokio::select! {
+            _ = interrupt.recv() => Canceller::Keyboard,
+            _ = terminate.recv() => Canceller::Signal,
+        };
+        heard(by);
+    }
+}
+
+/// Makes a journal that must not grow any more (`ulimit -f`) a failed write, as on a full disk, and not a fatal signal.
+#[cfg(unix)]
+fn fail_instead_of_dying() {
+    use tokio::signal::unix::{SignalKind, signal};
+    // It is enough that a handler was installed once.
+    let _ = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()));
+}
+
+/// A write beyond the largest file that the process may write gives an error, in every command.
+#[cfg(unix)]
+pub(crate) fn fail_at_the_largest_file() {
+    use rustix::process::{Resource, getrlimit};
+    if getrlimit(Resource::Fsize).current.is_none() {
+        return;
+    }
+    // The handler stays when the runtime ends.
+    if let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_io().build() {
+        let _entered = runtime.enter();
+        fail_instead_of_dying();
+    }
+}
+
+/// Ends the process at once. The journal is valid: every line in it is complete.
+#[cfg(unix)]
+#[expect(clippy::exit, reason = "the second Ctrl-C means now")]
+fn leave(run: Option<&RunId>, by: &Canceller) {
+    if let Some(run) = run {
+        kill_leftovers(run.as_str());
+    }
+    std::process::exit(if *by == Canceller::Signal { 143 } else { 130 });
+}
+
+/// Starts to listen for Ctrl-C.
+#[cfg(not(unix))]
+pub(crate) fn listen() -> Signals {
+    let (sender, received) = unbounded_channel();
+    tokio::spawn(async move {
+        if tokio::signal::ctrl_c().await.is_ok() {
+            let _ = sender.send(Canceller::Keyboard);
+        }
+    });
+    Signals {
+        received,
+        is_pending: Arc::default(),
+        run: Arc::default(),
+    }
+}

@@ -1,0 +1,180 @@
+//! Standard output and standard error, with colours only on a terminal, and only through a door.
+
+use std::io::{IsTerminal, Write};
+use std::os::fd::AsFd;
+use std::sync::LazyLock;
+
+use console::Term;
+
+use clap::ValueEnum;
+
+use crate::terminal::write_errors::Noted;
+use ensemble_reports::report::LineWidth;
+use ensemble_reports::report::door::{Door, Spelling, Stream};
+
+/// The choice when to use colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ColorChoice {
+    /// On a terminal, unless NO_COLOR is set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// What has passed to standard output, through all doors.
+static OUT: LazyLock<Stream> = LazyLock::new(|| Stream::new(is_ci() && !is_file(&std::io::stdout())));
+
+/// What has passed to standard error, through all doors.
+static ERR: LazyLock<Stream> = LazyLock::new(|| Stream::new(is_ci() && !is_file(&std::io::stderr())));
+
+/// The properties of the standard streams.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Streams {
+    out: anstream::ColorChoice,
+    err: anstream::ColorChoice,
+    /// Whether standard output is a terminal.
+    pub out_is_terminal: bool,
+    /// Whether standard error is a terminal.
+    pub err_is_terminal: bool,
+    /// Whether standard input is a terminal.
+    pub in_is_terminal: bool,
+}
+
+impl Streams {
+    /// Reads the properties of the streams, and NO_COLOR.
+    pub(crate) fn capture(choice: ColorChoice) -> Self {
+        let decide = |terminal: bool| match choice {
+            ColorChoice::Always => anstream::ColorChoice::AlwaysAnsi,
+            ColorChoice::Never => anstream::ColorChoice::Never,
+            ColorChoice::Auto if terminal => anstream::ColorChoice::Auto,
+            ColorChoice::Auto => anstream::ColorChoice::Never,
+        };
+        let out_is_terminal = std::io::stdout().is_terminal();
+        let err_is_terminal = std::io::stderr().is_terminal();
+        Self {
+            out: resolve(decide(out_is_terminal)),
+            err: resolve(decide(err_is_terminal)),
+            out_is_terminal,
+            err_is_terminal,
+            in_is_terminal: std::io::stdin().is_terminal(),
+        }
+    }
+
+    /// The stream for results for people.
+    pub(crate) fn out(self) -> Door {
+        self.out_as(Spelling::Text)
+    }
+
+    /// The stream for results in a format. At a terminal nothing is exact.
+    pub(crate) fn out_as(self, spelling: Spelling) -> Door {
+        match spelling {
+            Spelling::Exact if !self.out_is_terminal => Door::new(Noted(std::io::stdout()), &OUT, spelling),
+            Spelling::Exact => self.out(),
+            _ => {
+                let out = anstream::AutoStream::new(std::io::stdout(), self.out);
+                Door::new(Noted(out), &OUT, spelling)
+            }
+        }
+    }
+
+    /// The stream for the frames of a protocol, which is read by a program and not shown: JSON, whose control characters are
+    /// escaped. Whoever writes to it holds no lock of standard output: a program that ends does not wait for a reader.
+    pub(crate) fn frames(self) -> impl Write + Send + 'static {
+        let own = std::io::stdout().as_fd().try_clone_to_owned();
+        let out: Box<dyn Write + Send> = match own {
+            Ok(own) => Box::new(std::fs::File::from(own)),
+            Err(_) => Box::new(std::io::stdout()),
+        };
+        Noted(out)
+    }
+
+    /// Likewise, for a server that does not wait for its client.
+    pub(crate) fn frames_async(self) -> tokio::io::Stdout {
+        tokio::io::stdout()
+    }
+
+    /// The stream for everything else.
+    pub(crate) fn err(self) -> Door {
+        let err = anstream::AutoStream::new(std::io::stderr(), self.err);
+        Door::new(err, &ERR, Spelling::Text)
+    }
+
+    /// The same with styles also where no colours are wanted, as long as the terminal knows styles.
+    pub(crate) fn err_styled(self) -> Door {
+        match is_dumb() {
+            true => self.err(),
+            false => Door::new(std::io::stderr(), &ERR, Spelling::Text),
+        }
+    }
+
+    /// Writes a code that steers the terminal to standard error, also if it shows no colours. Only a text of the program
+    /// itself can be such a code.
+    pub(crate) fn steer_err(self, code: &'static str) {
+        let mut err = std::io::stderr();
+        let _ = err.write_all(code.as_bytes()).and_then(|()| err.flush());
+    }
+
+    /// The width of lines on standard output.
+    pub(crate) fn out_width(self) -> LineWidth {
+        width(self.out_is_terminal, &Term::stdout())
+    }
+
+    /// The width of lines on standard error.
+    pub(crate) fn err_width(self) -> LineWidth {
+        width(self.err_is_terminal, &Term::stderr())
+    }
+
+    /// Returns whether standard error shows colours.
+    pub(crate) fn colors_on_stderr(self) -> bool {
+        self.err != anstream::ColorChoice::Never
+    }
+
+    /// Returns whether standard output shows colours.
+    pub(crate) fn colors_on_stdout(self) -> bool {
+        self.out != anstream::ColorChoice::Never
+    }
+}
+
+fn width(is_terminal: bool, terminal: &Term) -> LineWidth {
+    match is_terminal {
+        true => LineWidth::of_terminal(terminal.size_checked().map(|(_, columns)| columns)),
+        false => LineWidth::UNLIMITED,
+    }
+}
+
+/// Resolves `Auto` with NO_COLOR, CLICOLOR and TERM.
+fn resolve(choice: anstream::ColorChoice) -> anstream::ColorChoice {
+    let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) && !is_dumb();
+    match choice {
+        anstream::ColorChoice::Auto if wanted => anstream::ColorChoice::Always,
+        anstream::ColorChoice::Auto => anstream::ColorChoice::Never,
+        other => other,
+    }
+}
+
+fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|term| term == "dumb")
+}
+
+/// Returns whether a CI that takes lines of its log for commands runs the program: GitHub Actions, Azure Pipelines or
+/// TeamCity.
+fn is_ci() -> bool {
+    let is_true = |name: &str| std::env::var_os(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
+    is_true("GITHUB_ACTIONS") || is_true("TF_BUILD") || std::env::var_os("TEAMCITY_VERSION").is_some()
+}
+
+/// Returns whether the stream goes into a file, which is nobody's log.
+#[cfg(unix)]
+fn is_file(stream: &impl std::os::fd::AsFd) -> bool {
+    let opened = stream.as_fd().try_clone_to_owned().map(std::fs::File::from);
+    opened
+        .and_then(|file| file.metadata())
+        .is_ok_and(|about| about.is_file())
+}
+
+#[cfg(not(unix))]
+fn is_file<T>(_stream: &T) -> bool {
+    false
+}

@@ -1,0 +1,68 @@
+//! Standard output, and whether everything that was printed reached it.
+//!
+//! A command goes on if its output cannot be written: a run is recorded whether somebody sees it or not. The program then ends
+//! with an error. A pipe that its reader has closed is no error: the reader needs no more.
+
+use std::io::{self, ErrorKind, Write};
+use std::sync::OnceLock;
+
+/// The first error of standard output.
+static FIRST: OnceLock<String> = OnceLock::new();
+
+/// Standard output that notes its first error.
+pub(crate) struct Noted<W>(pub(crate) W);
+
+impl<W: Write> Write for Noted<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        noted(self.0.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        noted(self.0.flush())
+    }
+}
+
+/// Notes the error, unless it only says that nobody reads any more.
+pub(crate) fn noted<T>(result: io::Result<T>) -> io::Result<T> {
+    if let Err(error) = &result
+        && !matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::Interrupted)
+    {
+        FIRST.get_or_init(|| error.to_string());
+    }
+    result
+}
+
+/// Writes what is still held back; the first error of standard output, if there was one.
+pub(crate) fn first_error() -> Option<&'static str> {
+    let _is_noted = noted(io::stdout().flush());
+    FIRST.get().map(String::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Fails(ErrorKind);
+
+    impl Write for Fails {
+        fn write(&mut self, _bytes: &[u8]) -> io::Result<usize> {
+            Err(self.0.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_closed_pipe_is_no_error_and_the_first_other_error_is_kept() {
+        for kind in [ErrorKind::BrokenPipe, ErrorKind::Interrupted] {
+            assert!(Noted(Fails(kind)).write(b"x").is_err());
+            assert_eq!(FIRST.get(), None, "{kind}");
+        }
+        for kind in [ErrorKind::StorageFull, ErrorKind::PermissionDenied] {
+            assert!(Noted(Fails(kind)).write(b"x").is_err());
+        }
+        assert_eq!(FIRST.get(), Some(&io::Error::from(ErrorKind::StorageFull).to_string()));
+    }
+}
