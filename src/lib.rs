@@ -24,6 +24,7 @@
 pub use ensemble_agents as agents;
 pub use ensemble_core as core;
 pub use ensemble_language as language;
+pub use ensemble_project as project;
 pub use ensemble_runs as runs;
 
 pub use ensemble_core::conversation::{Canceller, CompletionReason, ConversationState, Event, Record};
@@ -33,8 +34,8 @@ pub use ensemble_core::request::{
 };
 pub use ensemble_core::store::{Durability, MemoryStore, RunId, RunStore};
 pub use ensemble_runs::{
-    EnsembleRef, Host, LivePiece, Outcome, Piece, Project, Run, RunBuilder, RunError, RunEvent, RunEventKind,
-    RunEvents, RunOptions, Runs, Trust, run,
+    EnsembleRef, Host, LivePiece, Outcome, Piece, Project, ProjectError, Run, RunBuilder, RunError, RunEvent,
+    RunEventKind, RunEvents, RunOptions, Runs, Trust, run,
 };
 
 /// Dialogues with one language model: streams of what is said, answers with types, tools from functions, threads that are

@@ -11,7 +11,7 @@ use ensemble_language::diagnostic::Diagnostic;
 use ensemble_language::source::Source;
 use ensemble_ide::analysis::findings::Checks;
 use ensemble_lsp::server::{End, Services, serve};
-use ensemble_runs::project::Project;
+use ensemble_project::Project;
 use libfuzzer_sys::fuzz_target;
 use lsp_server::Message;
 use serde_json::{Value, json};

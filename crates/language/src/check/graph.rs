@@ -103,7 +103,7 @@ impl<'e> Graph<'e> {
 
     /// The dependencies of the agent, in declaration order.
     pub(super) fn edges(&self, to: usize) -> &[Edge<'e>] {
-        &self.edges[self.graph.incoming(AgentId::at(to))]
+        &self.edges[self.graph.incoming(AgentId::from_index(to))]
     }
 
     /// Every edge, with the agent that has the dependency.

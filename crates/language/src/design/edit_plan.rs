@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::Command;
+use super::error::GraphEditError;
 use crate::names::is_name;
 use crate::source::{Route, Step};
 use crate::vocabulary::chooses_type;
@@ -19,7 +20,7 @@ pub(super) struct EditPlan {
 }
 
 /// Plans a command for a text with this value.
-pub(super) fn plan_edit(command: &Command, before: &Value) -> Result<EditPlan, String> {
+pub(super) fn plan_edit(command: &Command, before: &Value) -> Result<EditPlan, GraphEditError> {
     let mut draft = Draft {
         after: before.clone(),
         edits: Vec::new(),
@@ -101,7 +102,7 @@ impl Draft {
     }
 
     /// The number of the agent with this name.
-    fn agent(&self, name: &str) -> Result<usize, String> {
+    fn agent(&self, name: &str) -> Result<usize, GraphEditError> {
         let mut found = self
             .agents()
             .iter()
@@ -109,8 +110,8 @@ impl Draft {
             .filter(|(_, agent)| agent["name"] == name);
         match (found.next(), found.next()) {
             (Some((at, _)), None) => Ok(at),
-            (None, _) => Err(format!("there is no agent `{name}`")),
-            (Some(_), Some(_)) => Err(format!("there are two agents `{name}`")),
+            (None, _) => Err(GraphEditError::UnknownAgent(name.to_owned())),
+            (Some(_), Some(_)) => Err(GraphEditError::AmbiguousAgent(name.to_owned())),
         }
     }
 
@@ -121,20 +122,18 @@ impl Draft {
         value: &str,
         prompt: Option<&str>,
         to: &[String],
-    ) -> Result<(), String> {
+    ) -> Result<(), GraphEditError> {
         if !is_name(name) {
-            return Err(format!(
-                "`{name}` cannot be the name of an agent: use letters, digits, `_`, `.` and `-`, and begin with a letter or digit"
-            ));
+            return Err(GraphEditError::BadName(name.to_owned()));
         }
         if self.agent(name).is_ok() {
-            return Err(format!("there is an agent `{name}` already"));
+            return Err(GraphEditError::AgentExists(name.to_owned()));
         }
         if !chooses_type(kind) {
-            return Err(format!("`{kind}` is no kind of agent"));
+            return Err(GraphEditError::UnknownKind(kind.to_owned()));
         }
         if value.trim().is_empty() {
-            return Err(format!("`{kind}` needs a value"));
+            return Err(GraphEditError::NoValue(kind.to_owned()));
         }
         let mut agent = Map::new();
         agent.insert("name".to_owned(), name.into());
@@ -154,7 +153,7 @@ impl Draft {
             agent.insert("depends_on".to_owned(), json!(to));
         }
         let agent = Value::Object(agent);
-        let root = self.after.as_object_mut().ok_or("the text is no ensemble")?;
+        let root = self.after.as_object_mut().ok_or(GraphEditError::NotEnsemble)?;
         match root.get_mut("agents") {
             None => {
                 let agents = json!([agent]);
@@ -173,15 +172,15 @@ impl Draft {
                 self.edits
                     .push(RouteEdit::AppendItems(Route::root().key("agents"), vec![agent]));
             }
-            Some(_) => return Err("`agents` is not a list".to_owned()),
+            Some(_) => return Err(GraphEditError::AgentsNotList),
         }
         Ok(())
     }
 
-    fn remove_agent(&mut self, name: &str) -> Result<(), String> {
+    fn remove_agent(&mut self, name: &str) -> Result<(), GraphEditError> {
         let own = self.agent(name)?;
         if self.agents().len() == 1 {
-            return Err(format!("`{name}` is the only agent, and an ensemble has at least one"));
+            return Err(GraphEditError::OnlyAgent(name.to_owned()));
         }
         for agent in 0..self.agents().len() {
             for list in LISTS {
@@ -205,7 +204,13 @@ impl Draft {
         Ok(())
     }
 
-    fn connect(&mut self, agent: &str, to: &str, condition: Option<&str>, feedback: bool) -> Result<(), String> {
+    fn connect(
+        &mut self,
+        agent: &str,
+        to: &str,
+        condition: Option<&str>,
+        feedback: bool,
+    ) -> Result<(), GraphEditError> {
         let at = self.agent(agent)?;
         self.agent(to)?;
         let condition = condition.map(str::trim).filter(|condition| !condition.is_empty());
@@ -213,7 +218,10 @@ impl Draft {
             .iter()
             .flat_map(|list| self.agents()[at][*list].as_array().into_iter().flatten());
         if lists.into_iter().any(|item| named(item) == Some(to)) {
-            return Err(format!("`{agent}` listens to `{to}` already"));
+            return Err(GraphEditError::DependencyExists {
+                agent: agent.to_owned(),
+                to: to.to_owned(),
+            });
         }
         let has = |list: &str| {
             self.agents()[at][list]
@@ -228,11 +236,17 @@ impl Draft {
         Ok(())
     }
 
-    fn set_condition(&mut self, agent: &str, at: usize, to: &str, condition: Option<&str>) -> Result<(), String> {
+    fn set_condition(
+        &mut self,
+        agent: &str,
+        at: usize,
+        to: &str,
+        condition: Option<&str>,
+    ) -> Result<(), GraphEditError> {
         let place = self.dependency(agent, at, to)?;
         let condition = condition.map(str::trim);
         if condition == Some("") {
-            return Err("the condition is blank".to_owned());
+            return Err(GraphEditError::BlankCondition);
         }
         let route = place.route();
         let item = self.item(&place);
@@ -247,22 +261,29 @@ impl Draft {
                     .push(RouteEdit::AddKey(route, "condition".to_owned(), new.into()));
             }
             (true, true, None) => self.remove(&route.key("condition")),
-            (_, _, None) => return Err(format!("`{agent}` listens to `{to}` without a condition")),
+            (_, _, None) => {
+                return Err(GraphEditError::NoCondition {
+                    agent: agent.to_owned(),
+                    to: to.to_owned(),
+                });
+            }
             (false, _, Some(new)) => self.lengthen(&place, dependency(to, Some(new), false)),
         }
         Ok(())
     }
 
     /// Sets one of the other keys; a value that holds without the key is not written.
-    fn set_key(&mut self, agent: &str, at: usize, to: &str, key: &str, value: &Value) -> Result<(), String> {
+    fn set_key(&mut self, agent: &str, at: usize, to: &str, key: &str, value: &Value) -> Result<(), GraphEditError> {
         let place = self.dependency(agent, at, to)?;
         let default = default_of(key, value)?;
         let route = place.route();
         let now = self.item(&place).get(key).cloned();
         if now.as_ref().unwrap_or(&default) == value {
-            return Err(format!(
-                "`{key}` of the dependency of `{agent}` on `{to}` is so already"
-            ));
+            return Err(GraphEditError::SameValue {
+                key: key.to_owned(),
+                agent: agent.to_owned(),
+                to: to.to_owned(),
+            });
         }
         match (self.item(&place).is_object(), now, *value == default) {
             (true, Some(_), true) => self.remove(&route.key(key)),
@@ -311,7 +332,7 @@ impl Draft {
     }
 
     /// The place of a dependency, which must lead to this agent.
-    fn dependency(&self, agent: &str, at: usize, to: &str) -> Result<Place, String> {
+    fn dependency(&self, agent: &str, at: usize, to: &str) -> Result<Place, GraphEditError> {
         let own = self.agent(agent)?;
         let lengths = LISTS.map(|list| self.agents()[own][list].as_array().map_or(0, Vec::len));
         let place = match at.checked_sub(lengths[0]) {
@@ -328,7 +349,11 @@ impl Draft {
         };
         match named(self.item(&place)) == Some(to) {
             true => Ok(place),
-            false => Err(format!("dependency {} of `{agent}` is not on `{to}`", at + 1)),
+            false => Err(GraphEditError::OtherDependency {
+                number: at + 1,
+                agent: agent.to_owned(),
+                to: to.to_owned(),
+            }),
         }
     }
 
@@ -425,7 +450,7 @@ fn dependency(to: &str, condition: Option<&str>, feedback: bool) -> Value {
 }
 
 /// Returns the value without the key, if the key can have this value.
-fn default_of(key: &str, value: &Value) -> Result<Value, String> {
+fn default_of(key: &str, value: &Value) -> Result<Value, GraphEditError> {
     let (words, default) = match key {
         "feedback" if value.is_boolean() => return Ok(false.into()),
         "max_executions"
@@ -440,13 +465,17 @@ fn default_of(key: &str, value: &Value) -> Result<Value, String> {
         "max_executions" => (&["a whole number from 1 on"][..], ""),
         "on" => (&["success", "failure", "any"][..], "success"),
         "wait_for" => (&["update", "settled", "nothing"][..], "update"),
-        _ => return Err(format!("`{key}` of a dependency is not set here; change the text")),
+        _ => return Err(GraphEditError::UnknownKey(key.to_owned())),
     };
     match value
         .as_str()
         .is_some_and(|value| !default.is_empty() && words.contains(&value))
     {
         true => Ok(default.into()),
-        false => Err(format!("`{key}` is {}, not {value}", words.join(" or "))),
+        false => Err(GraphEditError::BadValue {
+            key: key.to_owned(),
+            expected: words.join(" or "),
+            value: value.clone(),
+        }),
     }
 }

@@ -4,6 +4,7 @@
 //! text is YAML with exactly this value, and with all comments of the old one in their order; otherwise there is no edit.
 
 mod edit_plan;
+mod error;
 mod sketch;
 #[cfg(test)]
 mod tests;
@@ -18,6 +19,7 @@ use crate::yaml::edit;
 use crate::yaml::edit::{Applicability, Fix};
 use edit_plan::plan_edit;
 
+pub use error::GraphEditError;
 pub use sketch::{SketchedAgent, SketchedDependency, sketch};
 
 /// An edit of the graph.
@@ -96,10 +98,12 @@ pub enum Command {
 ///
 /// # Errors
 /// It cannot be done; the message says why.
-pub fn edit(source: &Source, command: &Command) -> Result<Fix, String> {
+pub fn edit(source: &Source, command: &Command) -> Result<Fix, GraphEditError> {
     let document = outline(source)?;
     let plan = plan_edit(command, &value(&document)?)?;
-    let stuck = || stuck(&plan.title);
+    let stuck = || GraphEditError::Stuck {
+        title: plan.title.clone(),
+    };
     let mut now = document.clone();
     for edit in &plan.edits {
         let text = edit::edit_text(&now, edit).ok_or_else(stuck)?;
@@ -122,27 +126,15 @@ fn comments(document: &Document) -> impl Iterator<Item = &str> {
     document.comments().iter().map(|span| &text[span.start..span.end])
 }
 
-fn outline(source: &Source) -> Result<Document, String> {
-    loader::outline(source).map_err(|findings| match findings.first() {
-        Some(finding) => {
-            let line = source.place(finding.span.start).line;
-            format!(
-                "the text cannot be changed from the graph while it is not YAML: line {line}: {}",
-                finding.message
-            )
-        }
-        None => "the text cannot be changed from the graph while it is not YAML".to_owned(),
+fn outline(source: &Source) -> Result<Document, GraphEditError> {
+    loader::outline(source).map_err(|findings| {
+        let line = |start: usize| source.place(start).line;
+        let first = findings.first();
+        let first = first.map(|finding| (line(finding.span.start), finding.message.clone()));
+        GraphEditError::NotYaml { first }
     })
 }
 
-fn value(document: &Document) -> Result<Value, String> {
-    to_json(document.root())
-        .ok_or_else(|| "the text has a number that is none, so it cannot be changed from the graph".to_owned())
-}
-
-fn stuck(title: &str) -> String {
-    format!(
-        "cannot {title} without changing something else or losing a comment, because of the way in which it is written (an alias, a merge, or brackets); change the \
-         text"
-    )
+fn value(document: &Document) -> Result<Value, GraphEditError> {
+    to_json(document.root()).ok_or(GraphEditError::NotJson)
 }

@@ -14,7 +14,8 @@ fn source(text: &str) -> Source {
 
 /// The text after the command.
 fn edited(text: &str, command: &Command) -> Result<String, String> {
-    edit(&source(text), command).map(|fix| apply_edits(text, &fix.edits))
+    let fix = edit(&source(text), command).map_err(|error| error.to_string())?;
+    Ok(apply_edits(text, &fix.edits))
 }
 
 fn add(name: &str, to: &[&str]) -> Command {

@@ -17,7 +17,7 @@ pub(super) type Names = HashMap<Arc<str>, AgentId, foldhash::fast::RandomState>;
 
 /// A dependency between two agents of the ensemble.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Link {
+pub(crate) struct AgentLink {
     /// The agent that is depended on.
     pub(crate) from: AgentId,
     /// The agent that has the dependency.
@@ -32,7 +32,7 @@ pub(crate) struct Link {
 pub(crate) struct AgentGraph {
     names: Names,
     /// Ordered by the agent at the end and the position.
-    links: Vec<Link>,
+    links: Vec<AgentLink>,
     /// For each agent, the number of its first link; behind the last agent, the number of links.
     first_links: Vec<u32>,
     /// The links ordered by the agent at the start, the last one first.
@@ -46,17 +46,17 @@ impl AgentGraph {
     pub(crate) fn new(ensemble: &Ensemble) -> Self {
         let numbered = || (0..).map(AgentId).zip(&ensemble.agents);
         let names: Names = numbered().map(|(id, agent)| (agent.name.clone(), id)).collect();
-        let mut links: Vec<Link> = Vec::new();
+        let mut links: Vec<AgentLink> = Vec::new();
         let mut first_links = Vec::with_capacity(ensemble.agents.len() + 1);
         for (to, agent) in numbered() {
-            first_links.push(count_of(&links));
+            first_links.push(count_links(&links));
             let dependencies = agent.dependencies.iter().enumerate();
             links.extend(dependencies.filter_map(|(position, dependency)| {
                 let from = *names.get(&dependency.agent_name)?;
-                Some(Link { from, to, position })
+                Some(AgentLink { from, to, position })
             }));
         }
-        first_links.push(count_of(&links));
+        first_links.push(count_links(&links));
         let mut first_outgoing = vec![0_u32; ensemble.agents.len() + 1];
         for link in &links {
             first_outgoing[link.from.index() + 1] += 1;
@@ -97,7 +97,7 @@ impl AgentGraph {
     }
 
     /// All dependencies, in the order of their numbers.
-    pub(crate) fn links(&self) -> &[Link] {
+    pub(crate) fn links(&self) -> &[AgentLink] {
         &self.links
     }
 
@@ -118,7 +118,7 @@ impl AgentGraph {
     pub(crate) fn upstream(
         &self,
         agents: impl IntoIterator<Item = usize>,
-        is_followed: impl Fn(usize, &Link) -> bool,
+        is_followed: impl Fn(usize, &AgentLink) -> bool,
     ) -> FixedBitSet {
         reach(self.len(), agents, |agent| {
             let range = self.incoming(AgentId(agent as u32));
@@ -129,7 +129,7 @@ impl AgentGraph {
     }
 }
 
-fn count_of(links: &[Link]) -> u32 {
+fn count_links(links: &[AgentLink]) -> u32 {
     u32::try_from(links.len()).expect("fewer than 4 billion dependencies")
 }
 
@@ -145,7 +145,7 @@ mod tests {
                     - {name: b, script: s, depends_on: [a]}\n- {name: c, script: s, depends_on: [b, a]}\n- {name: d, script: s}\n";
         let loaded = load(&Source::new("t", text));
         let graph = AgentGraph::new(&loaded.ensemble.expect("an ensemble"));
-        let ends = |at: &Link| (at.from.index(), at.to.index(), at.position);
+        let ends = |at: &AgentLink| (at.from.index(), at.to.index(), at.position);
         let links: Vec<_> = graph.links().iter().map(ends).collect();
         assert_eq!(links, [(2, 0, 0), (0, 1, 0), (1, 2, 0), (0, 2, 1)]);
         let incoming: Vec<_> = (0..4).map(|at| graph.incoming(AgentId(at))).collect();

@@ -368,7 +368,7 @@ fn unknown_agent(name: &str, names: &Names, at: crate::source::At) -> Finding {
 
 impl AgentId {
     /// Returns the number of the agent at a position in the file.
-    pub(crate) fn at(index: usize) -> Self {
+    pub(crate) fn from_index(index: usize) -> Self {
         Self(u32::try_from(index).expect("fewer than 4 billion agents"))
     }
 

@@ -53,7 +53,7 @@ pub(super) fn edit(app: &App, given: &Value) -> Result<Value, Failure> {
     let command: Command = serde_json::from_value(wanted.clone())
         .map_err(|error| Failure::wrong(format!("`edit` is no edit: {error}")))?;
     let source = Source::new(path.display().to_string(), text.clone());
-    let fix = design::edit(&source, &command).map_err(Failure::wrong)?;
+    let fix = design::edit(&source, &command).map_err(|error| Failure::wrong(error.to_string()))?;
     let units = Units::of(&text);
     let edits = fix
         .edits

@@ -1,0 +1,113 @@
+//! Errors of commands of the graph, by kind.
+
+use serde_json::Value;
+
+/// An error that keeps a command of the graph from becoming an edit of the text.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum GraphEditError {
+    /// The text is not YAML; the line and the message of the first problem, if one is known.
+    #[error("the text cannot be changed from the graph while it is not YAML{}", describe_problem(.first))]
+    NotYaml {
+        /// The line, from 1, and the message.
+        first: Option<(usize, String)>,
+    },
+    /// The text has a number that JSON does not have.
+    #[error("the text has a number that is none, so it cannot be changed from the graph")]
+    NotJson,
+    /// The text is not a map.
+    #[error("the text is no ensemble")]
+    NotEnsemble,
+    /// `agents` is something else than a list.
+    #[error("`agents` is not a list")]
+    AgentsNotList,
+    /// No agent has the name.
+    #[error("there is no agent `{0}`")]
+    UnknownAgent(String),
+    /// Two agents have the name.
+    #[error("there are two agents `{0}`")]
+    AmbiguousAgent(String),
+    /// An agent has the name of the new one.
+    #[error("there is an agent `{0}` already")]
+    AgentExists(String),
+    /// The name cannot be that of an agent.
+    #[error(
+        "`{0}` cannot be the name of an agent: use letters, digits, `_`, `.` and `-`, and begin with a letter or digit"
+    )]
+    BadName(String),
+    /// The word chooses no kind of agent.
+    #[error("`{0}` is no kind of agent")]
+    UnknownKind(String),
+    /// The kind of the new agent has no value.
+    #[error("`{0}` needs a value")]
+    NoValue(String),
+    /// An ensemble has at least one agent.
+    #[error("`{0}` is the only agent, and an ensemble has at least one")]
+    OnlyAgent(String),
+    /// The dependency exists.
+    #[error("`{agent}` listens to `{to}` already")]
+    DependencyExists {
+        /// The agent that listens.
+        agent: String,
+        /// The agent to which it listens.
+        to: String,
+    },
+    /// The dependency with this number is another one.
+    #[error("dependency {number} of `{agent}` is not on `{to}`")]
+    OtherDependency {
+        /// The number, from 1.
+        number: usize,
+        /// The agent that listens.
+        agent: String,
+        /// The agent to which it should listen.
+        to: String,
+    },
+    /// The condition has no text.
+    #[error("the condition is blank")]
+    BlankCondition,
+    /// The dependency has no condition that could be removed.
+    #[error("`{agent}` listens to `{to}` without a condition")]
+    NoCondition {
+        /// The agent that listens.
+        agent: String,
+        /// The agent to which it listens.
+        to: String,
+    },
+    /// The key has this value.
+    #[error("`{key}` of the dependency of `{agent}` on `{to}` is so already")]
+    SameValue {
+        /// The key.
+        key: String,
+        /// The agent that listens.
+        agent: String,
+        /// The agent to which it listens.
+        to: String,
+    },
+    /// The key is not one that the graph sets.
+    #[error("`{0}` of a dependency is not set here; change the text")]
+    UnknownKey(String),
+    /// The key cannot have the value.
+    #[error("`{key}` is {expected}, not {value}")]
+    BadValue {
+        /// The key.
+        key: String,
+        /// The possible values.
+        expected: String,
+        /// The value.
+        value: Value,
+    },
+    /// The text is written in a way in which the edit would change something else.
+    #[error(
+        "cannot {title} without changing something else or losing a comment, because of the way in which it is written (an alias, a merge, or \
+         brackets); change the text"
+    )]
+    Stuck {
+        /// What the command does.
+        title: String,
+    },
+}
+
+fn describe_problem(first: &Option<(usize, String)>) -> String {
+    first
+        .as_ref()
+        .map_or_else(String::new, |(line, message)| format!(": line {line}: {message}"))
+}
