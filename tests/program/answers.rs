@@ -73,13 +73,7 @@ fn answers_of_a_run_are_checked_before_it_starts_and_an_unused_one_is_a_warning(
         workspace.run(["run", "outer.yaml", "--answer", answer]).expect_code(2);
     }
     let option = workspace.run(["run", "outer.yaml", "--answer", "left.ok=maybe"]);
-    for file in [
-        "left.ok: maybe\n",
-        "left.ok: [maybe]\n",
-        "left.ok: [null, maybe]\n",
-        "ok: maybe\n",
-        "left.ok: 7\n",
-    ] {
+    for file in ["left.ok: maybe\n", "left.ok: [maybe]\n", "ok: maybe\n", "left.ok: 7\n"] {
         workspace.write("answers.yaml", file);
         let refused = workspace
             .run(["run", "outer.yaml", "--answers", "answers.yaml"])
@@ -115,16 +109,10 @@ fn an_answers_file_is_checked_before_a_resume_uses_it() {
     let events = workspace.journal();
     let asks = events.last().expect("records")["event"] == "run_ended";
     assert!(asks, "the run was not touched: {events:?}");
-    // An option has precedence, so the file's answer is not used.
-    let options = [
-        "resume",
-        "--last",
-        "--answers",
-        "answers.yaml",
-        "--answer",
-        "right.ok=no",
-    ];
-    workspace.run(options).expect_code(0);
+    workspace.write("answers.yaml", "left.ok: 'yes'\nright.ok: 'no'\n");
+    workspace
+        .run(["resume", "--last", "--answers", "answers.yaml"])
+        .expect_code(0);
 }
 
 #[test]

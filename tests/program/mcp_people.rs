@@ -74,7 +74,7 @@ fn a_question_waits_where_nobody_can_be_asked_and_answer_run_answers_it() {
     );
     let told = client.refused("answer_run", shown);
     assert!(
-        told.contains("`editor` was answered `yes` by an MCP client at "),
+        told.contains("`editor` was answered `yes` by an MCP client (test) at "),
         "{told}"
     );
 }

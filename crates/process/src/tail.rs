@@ -12,7 +12,7 @@ pub use ensemble_core::runner::STDERR_KEPT as KEPT;
 /// How much more must have come before the notes are written anew, once there is plenty.
 const NEWS: usize = 32 * 1024;
 
-/// The end of a stream, published to the notes of the execution: as it grows, and when this is dropped.
+/// The end of a stream, published to the ledger of the execution: as it grows, and when this is dropped.
 pub(super) struct Tail<'a> {
     ledger: &'a AttemptLedger,
     bytes: Vec<u8>,

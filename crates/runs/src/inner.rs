@@ -7,17 +7,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ensemble_agents::agent::kinds::nested_ensemble::{Conversations, InnerGiven};
-use ensemble_core::conversation::{ConversationState, Event, RunResumed, RunStarted};
-use ensemble_core::executor::Executor;
+use ensemble_core::conversation::{ConversationState, Event, Exchange, Record, RunResumed, RunStarted};
+use ensemble_core::executor::{Executor, OuterAttempt};
 use ensemble_core::log::{FORMAT, RunLog};
-use ensemble_core::runner::{BoxFuture, Execution, no_end_after};
+use ensemble_core::reporter::Reporter;
+use ensemble_core::runner::{AttemptLedger, BoxFuture, Execution, no_end_after};
 use ensemble_core::store::{LogEnd, ReadError, StoreError, StoredRun};
 use ensemble_core::trace::{self, TraceParent};
-use ensemble_language::data::{Context, Failure, FailureKind, digest};
+use ensemble_language::data::{Context, Failure, FailureKind, Usage, digest};
 
 use crate::agents::{ReadyAgents, ready_agents};
 use crate::elsewhere::{Driven, InnerStart, Outside};
 use crate::error::RunError;
+use crate::events::HubReporter;
 use crate::inputs;
 use crate::parts::{Inner, Shared};
 use crate::prepare::{DEEPEST, Prepared, prepare};
@@ -130,6 +132,22 @@ fn failure(error: RunError) -> Failure {
     Failure::new(kind, error.to_string())
 }
 
+/// Reports the records of a nested run, and keeps its usage in the ledger of the attempt around it.
+struct UsageReporter<'a> {
+    reporter: HubReporter,
+    ledger: &'a AttemptLedger,
+    /// What the outer run has recorded of the nested run.
+    used_before: Usage,
+}
+
+impl Reporter for UsageReporter<'_> {
+    fn report(&mut self, record: &Record, state: &ConversationState) {
+        self.ledger
+            .set_nested_usage(state.usage_until_now().since(self.used_before));
+        self.reporter.report(record, state);
+    }
+}
+
 /// A run inside the run, as it is found or made.
 struct Opened {
     run: Arc<dyn StoredRun>,
@@ -173,6 +191,11 @@ impl InnerEnsemble {
             mut log,
             is_new,
         } = self.open(execution).await?;
+        // Attempts that were cut short have recorded what they knew of the nested run.
+        let recorded = execution.records.before().map(Exchange::recorded_usage);
+        let used_before = recorded.unwrap_or_default();
+        let ledger = &execution.ledger;
+        ledger.set_nested_usage(state.usage_until_now().since(used_before));
         let ended = state.ended();
         if ended.is_some_and(|ended| !ended.completion_reason.is_resumable()) {
             // It had ended, and the outer run was cut short before it could hear of that.
@@ -183,12 +206,19 @@ impl InnerEnsemble {
         let mut executor = Executor {
             runners: self.agents.runners.clone(),
             log: &mut *log,
-            reporter: &mut self.shared.hub.reporter(run.id().clone()),
+            reporter: &mut UsageReporter {
+                reporter: self.shared.hub.reporter(run.id().clone()),
+                ledger,
+                used_before,
+            },
             clock: &self.shared.host,
             interruptions,
             timeout: Some(self.prepared.plan.ensemble().limits.timeout),
             secrets: self.shared.network.secrets().clone(),
-            around: Some(execution.stopwatch.clone()),
+            around: Some(OuterAttempt {
+                stopwatch: execution.stopwatch.clone(),
+                ledger: ledger.clone(),
+            }),
             turn_ends_in: None,
         };
         let trace = trace::current().as_ref().map(TraceParent::from);

@@ -37,7 +37,7 @@ const ADDRESSES: [&str; 6] = [
 
 /// A folder with the ensembles, and the service of its runs.
 struct Fixture {
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
     runs: Runs,
     service: RunService,
 }
@@ -62,7 +62,7 @@ fn fixture() -> Fixture {
     Fixture {
         service: RunService::new(runs.clone()),
         runs,
-        _folder: folder,
+        folder,
     }
 }
 
@@ -330,4 +330,62 @@ async fn the_record_says_who_answered() {
     let mut expected = ADDRESSES.map(str::to_owned);
     expected.sort();
     assert_eq!(answered, expected);
+}
+
+const COUNTED: &str = r#"
+name: counted
+model_profiles:
+  m:
+    provider: simulated
+    replies: [{text: "", tool_calls: [{name: look, arguments: {input: x}}]}, seen]
+tools:
+  look: {ensemble: asks.yaml, description: Looks}
+agents:
+  - {name: plain, ensemble: asks.yaml}
+  - {name: each, ensemble: asks.yaml, for_each: {in: [alpha], as: item, key: item}}
+  - {name: bot, model_profile: m, prompt: Look, tools: [look]}
+"#;
+const ASKS: &str = "\
+name: asks
+model_profiles: {p: {provider: simulated, replies: [fine]}}
+agents:
+  - {name: before, model_profile: p, prompt: x}
+  - {name: ok, input: {prompt: Shall it be?}, depends_on: [before]}
+  - {name: after, model_profile: p, prompt: y, depends_on: [ok]}
+";
+
+#[tokio::test]
+async fn requests_of_a_nested_run_count_while_it_waits_and_only_once_when_it_has_ended() {
+    let fixture = fixture();
+    write(&fixture.folder.path().join("counted.yaml"), COUNTED);
+    write(&fixture.folder.path().join("asks.yaml"), ASKS);
+    let runs = fixture.runs.clone().asking(Arc::new(Unattended));
+    let run = runs
+        .start("counted.yaml", RunOptions::default())
+        .await
+        .expect("it starts");
+    let id = run.id().clone();
+    let state = run.finish().await.expect("the store can be written").state;
+    let asking = ["plain.ok", "each[alpha].ok", "bot/look#1.ok"];
+    let pending: Vec<PendingRequest> = state.pending_requests().cloned().collect();
+    assert_eq!(addresses(&pending), asking);
+    assert_eq!(
+        state.usage_until_now().requests,
+        4,
+        "one in each nested run, and one of the model"
+    );
+    let mut resumed = None;
+    for (address, requests) in asking.iter().zip([5, 6, 8]) {
+        let mut options = RunOptions::default();
+        options.answers.push_next(*address, "yes");
+        let run = runs.resume(&id, options).await.expect("it goes on");
+        let state = run.finish().await.expect("the store can be written").state;
+        assert_eq!(
+            state.usage_until_now().requests,
+            requests,
+            "after the answer to {address}"
+        );
+        resumed = state.ended().map(|ended| ended.completion_reason);
+    }
+    assert_eq!(resumed, Some(CompletionReason::Completed));
 }

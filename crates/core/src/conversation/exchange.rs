@@ -71,6 +71,15 @@ pub struct Exchange {
     pub decided: BTreeMap<Arc<str>, PermissionDecision>,
     /// What the recorded replies, and the calls that ended, have used since the attempt began.
     pub usage: Usage,
+    /// What attempts that were cut short have used. The usage of the execution contains it.
+    pub lost_usage: Usage,
+}
+
+impl Exchange {
+    /// Returns what the records of attempts that were cut short have used.
+    pub fn recorded_usage(&self) -> Usage {
+        self.lost_usage + self.usage
+    }
 }
 
 /// The exchanges of one execution: its own, those of its parts, and those of agents that are used as tools in it.
@@ -113,7 +122,7 @@ impl Exchanges {
     /// Adds a request that was stopped.
     pub fn stopped(&mut self, event: &RequestStopped) {
         let exchange = self.0.entry(event.within.key()).or_default();
-        exchange.stopped = Some(event.iteration.clone());
+        exchange.stopped = (!event.iteration.messages.is_empty()).then(|| event.iteration.clone());
         exchange.usage = exchange.usage + event.usage;
     }
 
@@ -166,7 +175,7 @@ impl Exchanges {
     pub fn take_usage(&mut self) -> Option<Usage> {
         let used = self.usage();
         for exchange in self.0.values_mut() {
-            exchange.usage = Usage::default();
+            exchange.lost_usage = exchange.lost_usage + std::mem::take(&mut exchange.usage);
         }
         used
     }

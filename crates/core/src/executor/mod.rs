@@ -33,8 +33,7 @@ use crate::conversation::{ConversationState, Event, ExecutionStarted, Interrupti
 use crate::log::{CommitError, RunLog, SyncPoint};
 use crate::reporter::Reporter;
 use crate::resolver::{Decision, decide};
-use crate::runner::BoxFuture;
-use crate::runner::Runner;
+use crate::runner::{AttemptLedger, BoxFuture, Runner};
 use crate::secrets::Secrets;
 use crate::stopwatch::Stopwatch;
 
@@ -44,6 +43,14 @@ pub use attempt::{execution, queue};
 pub trait Clock: Sync {
     /// The time now.
     fn now(&self) -> DateTime<Utc>;
+}
+
+/// The attempt of an outer run whose execution is this run.
+pub struct OuterAttempt {
+    /// The stopwatch of the attempt.
+    pub stopwatch: Stopwatch,
+    /// The ledger of the attempt, which gets the usage that no record of this run contains.
+    pub ledger: AttemptLedger,
 }
 
 /// Everything that the loop needs besides the state.
@@ -63,7 +70,7 @@ pub struct Executor<'a> {
     /// What no event may tell.
     pub secrets: Secrets,
     /// For a run inside another run: the stopwatch of the execution that contains it.
-    pub around: Option<Stopwatch>,
+    pub around: Option<OuterAttempt>,
     /// The time limit of a turn in the place of that of the ensemble: of a turn that began before.
     pub turn_ends_in: Option<Duration>,
 }
@@ -77,7 +84,7 @@ impl Executor<'_> {
         Box::pin(async move {
             let plan = state.plan().clone();
             let around = self.around.as_ref();
-            let mut pace = Pace::new(around.map_or_else(Stopwatch::default, Stopwatch::inside));
+            let mut pace = Pace::new(around.map_or_else(Stopwatch::default, |outer| outer.stopwatch.inside()));
             loop {
                 match decide(&plan, state) {
                     Decision::StartTurn(turn) => match self.interruption(&pace.stopwatch) {

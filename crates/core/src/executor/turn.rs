@@ -15,8 +15,8 @@ use crate::conversation::{
 };
 use crate::log::{CommitError, SyncPoint};
 use crate::runner::{
-    AttemptLedger, AttemptOutcome, AttemptResult, BoxFuture, LedgerEntries, StoppedWork, ToLog, no_end_after,
-    turn_is_up,
+    AttemptLedger, AttemptOutcome, AttemptResult, BoxFuture, LedgerEntries, NestedLedger, StoppedWork, ToLog,
+    no_end_after, turn_is_up,
 };
 use crate::stopwatch::Stopwatch;
 use crate::trace;
@@ -87,6 +87,8 @@ struct Attempt {
     agent: AgentId,
     stopwatch: Stopwatch,
     ledger: AttemptLedger,
+    /// In a nested run: leaves the ledger to the attempt around the run if the run is dropped.
+    _nested: Option<NestedLedger>,
 }
 
 impl Executor<'_> {
@@ -284,8 +286,17 @@ impl Executor<'_> {
         };
         let stopwatch = running.stopwatch.inside();
         let mut execution = execution(plan, state, slot, stopwatch.clone());
+        let nested = self.around.as_ref().map(|outer| outer.ledger.open_nested_attempt());
+        if let Some(nested) = &nested {
+            execution.ledger = nested.ledger().clone();
+        }
         let has_parts = plan.agent(agent).for_each.is_some();
-        if has_parts || matches!(plan.agent(agent).kind, AgentKind::Llm(_) | AgentKind::Tool { .. }) {
+        if has_parts
+            || matches!(
+                plan.agent(agent).kind,
+                AgentKind::Llm(_) | AgentKind::Tool { .. } | AgentKind::Ensemble { .. }
+            )
+        {
             let running = running.records.get_or_insert_with(Records::new);
             execution.records = records(&started, slot, running).with_permitted(state.permitted().clone());
             if has_parts {
@@ -307,6 +318,7 @@ impl Executor<'_> {
             agent,
             stopwatch: stopwatch.clone(),
             ledger: ledger.clone(),
+            _nested: nested,
         });
         running.futures.push(Box::pin(async move {
             let span = trace::current().map(|segment| segment.execution(&execution.agent_name, execution.execution));

@@ -29,6 +29,8 @@ struct LedgerState {
     exchange: Thread,
     /// The number of these iterations that the records contain.
     recorded_iterations: usize,
+    /// The usage in the records of a nested run.
+    nested: Option<Usage>,
     /// The parts that were stopped, with their keys.
     stopped_parts: Vec<(Arc<str>, LedgerEntries)>,
 }
@@ -141,6 +143,16 @@ impl AttemptLedger {
         state.used = state.used + usage;
     }
 
+    /// Sets the usage in the records of the nested run of the attempt. It replaces an earlier reading.
+    pub fn set_nested_usage(&self, usage: Usage) {
+        self.lock().nested = Some(usage);
+    }
+
+    /// Returns the usage in the records of the nested run; `None` if the attempt has no nested run.
+    pub fn nested_usage(&self) -> Option<Usage> {
+        self.lock().nested
+    }
+
     /// Adds usage that a record of its own contains.
     pub fn add_recorded_usage(&self, usage: Usage) {
         let mut state = self.lock();
@@ -222,6 +234,11 @@ impl AttemptLedger {
         NestedLedger::new(self, LedgerScope::Part { key, attempt })
     }
 
+    /// Opens the ledger of an attempt in the nested run.
+    pub fn open_nested_attempt(&self) -> NestedLedger {
+        NestedLedger::new(self, LedgerScope::NestedRun)
+    }
+
     /// Takes the entries of a part that was stopped.
     pub fn take_stopped_part(&self, key: &str) -> Option<LedgerEntries> {
         let mut state = self.lock();
@@ -255,7 +272,8 @@ impl LedgerState {
             ..Usage::default()
         };
         let parts = self.stopped_parts.iter().filter_map(|(_, part)| part.usage);
-        parts.fold(self.used + made, |sum, one| sum + one)
+        let nested = self.nested.unwrap_or_default();
+        parts.fold(self.used + made + nested, |sum, one| sum + one)
     }
 
     fn into_entries(mut self) -> LedgerEntries {
@@ -280,11 +298,19 @@ impl LedgerState {
     }
 }
 
-/// The part of an execution, or the call, that a nested ledger is for.
+/// The part of an execution, the call, or the nested run that a nested ledger is for.
 #[derive(Debug)]
 enum LedgerScope {
-    Call { id: Arc<str>, tool: Arc<str> },
-    Part { key: Arc<str>, attempt: u32 },
+    Call {
+        id: Arc<str>,
+        tool: Arc<str>,
+    },
+    Part {
+        key: Arc<str>,
+        attempt: u32,
+    },
+    /// An attempt in a nested run, whose records are not those of the outer run.
+    NestedRun,
 }
 
 /// The ledger of a call or a part. If this value is dropped before its end, the attempt that contains it gets the entries.
@@ -340,6 +366,14 @@ impl Drop for NestedLedger {
                 self.outer
                     .add_recorded_usage(entries.usage.unwrap_or_default().by_a_tool());
                 self.outer.lock().entries.stopped.append(&mut entries.stopped);
+            }
+            LedgerScope::NestedRun => {
+                for work in entries.stopped {
+                    self.outer.add_usage(match work.inside.is_empty() {
+                        true => work.usage,
+                        false => work.usage.by_a_tool(),
+                    });
+                }
             }
             LedgerScope::Part { key, attempt } => {
                 for work in &mut entries.stopped {

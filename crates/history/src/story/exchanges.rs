@@ -147,6 +147,8 @@ impl Collector {
     fn take(&mut self, record: &Record) -> Result<(), IllegalRecord> {
         match &record.event {
             Event::ReplyReceived(reply) => self.open(&reply.within).iterations.push(reply.iteration.clone()),
+            // Usage of a nested run has no request of its own.
+            Event::RequestStopped(request) if request.iteration.messages.is_empty() => {}
             Event::RequestStopped(request) => {
                 let mut iteration = request.iteration.clone();
                 iteration.metadata.insert("stopped".to_owned(), true.into());

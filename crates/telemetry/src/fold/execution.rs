@@ -116,6 +116,7 @@ impl OpenExecution {
                 }
                 self.announce(&key, &reply.iteration);
             }
+            Event::RequestStopped(stopped) if stopped.iteration.messages.is_empty() => {}
             Event::RequestStopped(stopped) => {
                 let key = key(&stopped.within);
                 self.chat(&key, &stopped.iteration, fold.now, Some("cancelled"), fold, ended);

@@ -159,7 +159,7 @@ impl Live {
         }
     }
 
-    /// Adds the new stderr of the program to the notes of the execution.
+    /// Adds the new stderr of the program to the ledger of the execution.
     pub(super) fn pass_on(&self, execution: &Execution) {
         execution.ledger.add_stderr(&self.service.stderr().take());
     }

@@ -83,7 +83,12 @@ impl Runner for SubEnsembleRunner {
             };
             let execution = Execution { input, ..execution };
             match self.conversations.hold(&execution, given).await {
-                Ok(state) => observed(&execution, &state),
+                Ok(state) => {
+                    if execution.ledger.nested_usage().is_none() {
+                        execution.ledger.set_nested_usage(state.usage_until_now());
+                    }
+                    observed(&execution, &state)
+                }
                 Err(failure) => AttemptOutcome::failure(failure.kind, failure.error),
             }
         })
@@ -146,7 +151,7 @@ fn observed(execution: &Execution, state: &ConversationState) -> AttemptOutcome 
             Ok(result_of(state))
         }
     };
-    let usage = state.usage();
+    let usage = execution.ledger.usage();
     AttemptOutcome::Finished(AttemptResult {
         parts: Vec::new(),
         answer: None,

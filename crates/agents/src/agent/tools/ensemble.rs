@@ -14,8 +14,10 @@ use ensemble_language::past::Past;
 /// contains. After a crash the execution goes on in the next attempt, and finds the conversation of the same call.
 pub(crate) fn execution(caller: Execution, tool: &str, call: &str, arguments: &JsonMap) -> Execution {
     let began = caller.attempt - caller.lost_attempts.min(caller.attempt - 1);
+    let records = caller.records.inside(call);
     let call = &digest(call)[..8];
     Execution {
+        records,
         agent_name: format!("{}@{tool}.{began}.{call}", caller.agent_name).into(),
         input: task(arguments).unwrap_or_else(|| caller.input.clone()),
         parameters: Arc::new(arguments.clone()),

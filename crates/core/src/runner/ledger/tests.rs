@@ -105,3 +105,28 @@ fn a_part_that_is_stopped_leaves_its_entries_to_the_attempt_or_to_its_own_record
         }
     }
 }
+
+#[test]
+fn a_nested_run_that_is_stopped_leaves_what_its_records_do_not_contain() {
+    let ledger = AttemptLedger::default();
+    ledger.set_nested_usage(used(2, 20));
+    ledger.set_nested_usage(used(3, 30));
+    let attempt = ledger.open_nested_attempt();
+    attempt.ledger().add_recorded_usage(used(1, 10));
+    attempt.ledger().open_request().fetch_add(1, Ordering::Relaxed);
+    let call = attempt.ledger().open_call("1", "helper");
+    call.ledger().open_request().fetch_add(1, Ordering::Relaxed);
+    drop(call);
+    let ended = ledger.open_nested_attempt();
+    ended.ledger().add_usage(used(1, 5));
+    ended.ledger().take_entries();
+    drop((attempt, ended));
+    let left = ledger.take_entries();
+    let all = left.usage.expect("it was used");
+    assert_eq!((all.requests, all.by_tools, all.input_tokens), (5, 1, 30));
+    let [work] = left.stopped.as_slice() else {
+        panic!("{:?}", left.stopped)
+    };
+    assert_eq!(work.usage, all, "no record of the outer run contains it");
+    assert!(work.iteration.messages.is_empty());
+}
