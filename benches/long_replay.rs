@@ -64,7 +64,7 @@ fn record(project: &Path, executions: u32) -> u64 {
         line.clear();
         encode(&record, &mut line);
         file.write_all(&line).expect("written");
-        state.apply(&record);
+        state.apply(&record).expect("a legal record");
     };
     commit(&mut state, Event::RunStarted(Box::new(started())));
     loop {
@@ -176,7 +176,7 @@ fn folded(project: &Path, executions: u32) -> (f64, f64) {
     let (both, state) = time(|| {
         let mut state = ConversationState::new(plan).lean();
         for record in open_journal(&journal).expect("a journal") {
-            state.apply(&record.expect("a record"));
+            state.apply(&record.expect("a record")).expect("a legal record");
         }
         state
     });
