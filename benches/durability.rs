@@ -21,7 +21,7 @@ use ensemble_core::store::Durability;
 use ensemble_language::data::JsonMap;
 use ensemble_language::plan::Plan;
 use ensemble_reports::report::Silent;
-use ensemble_runs::files::JournalWriter;
+use ensemble_runs::store::files::JournalWriter;
 use serde_json::json;
 use support::{Figures, Says, all, micros, plan, say, show, started, time};
 

@@ -21,7 +21,7 @@ use ensemble_core::log::FORMAT;
 use ensemble_core::records::encode;
 use ensemble_core::resolver::{Decision, decide};
 use ensemble_language::data::Context;
-use ensemble_runs::files::open_journal;
+use ensemble_runs::store::files::open_journal;
 use serde_json::json;
 use support::{plan, say, time};
 

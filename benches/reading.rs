@@ -14,7 +14,7 @@ use ensemble_core::conversation::ConversationState;
 use ensemble_language::condition::Condition;
 use ensemble_language::data::JsonMap;
 use ensemble_language::plan::AgentId;
-use ensemble_runs::files::read_journal;
+use ensemble_runs::store::files::read_journal;
 use serde_json::{Value, json};
 use support::{Figures, Says, all, micros, plan, run, say, show, time};
 

@@ -23,7 +23,7 @@ use ensemble_language::loader::load;
 use ensemble_language::plan::Plan;
 use ensemble_language::source::Source;
 use ensemble_reports::report::Silent;
-use ensemble_runs::files::JournalWriter;
+use ensemble_runs::store::files::JournalWriter;
 use tempfile::TempDir;
 
 /// Loads, checks and plans a text without errors.

@@ -9,7 +9,7 @@ use ensemble_core::records::encode;
 use ensemble_language::loader::load;
 use ensemble_language::plan::Plan;
 use ensemble_language::source::Source;
-use ensemble_runs::files::read_lines;
+use ensemble_runs::store::files::read_lines;
 use libfuzzer_sys::fuzz_target;
 
 static PLAN: LazyLock<Arc<Plan>> = LazyLock::new(|| {

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use ensemble_core::executor::Clock;
 use ensemble_core::store::RunId;
-use ensemble_runs::files::FileStore;
-use ensemble_runs::service::RunService;
+use ensemble_runs::service::run_service::RunService;
+use ensemble_runs::store::files::FileStore;
 use ensemble_runs::{RunEventKind, Runs};
 use serde_json::{Value, json};
 use tokio::sync::watch;

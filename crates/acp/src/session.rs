@@ -9,7 +9,7 @@ use std::sync::Arc;
 use ensemble_core::request::{AnswerSource, Answerer, PendingRequest};
 use ensemble_core::store::RunId;
 use ensemble_language::ensemble::{AgentKind, Ensemble, McpServer, ToolKind};
-use ensemble_runs::service::RunService;
+use ensemble_runs::service::run_service::RunService;
 use ensemble_runs::{ClientServers, EnsembleRef, RunOptions};
 use serde_json::Value;
 use tokio::sync::watch;

@@ -6,7 +6,7 @@
 //! - [`http`] serves clients on this machine over HTTP.
 //! - [`skill`] is the text that teaches a model the language.
 //!
-//! The crate is a thin mapping over [`RunService`](ensemble_runs::service::RunService): the journals are the only state.
+//! The crate is a thin mapping over [`RunService`](ensemble_runs::service::run_service::RunService): the journals are the only state.
 
 mod authoring;
 pub mod catalog;

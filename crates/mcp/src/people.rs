@@ -7,7 +7,7 @@ use ensemble_core::operator::{OperatorRequest, visible};
 use ensemble_core::request::{AnswerSource, Answerer, RequestAnswer};
 use ensemble_core::store::RunId;
 use ensemble_history::asked_text;
-use ensemble_runs::service::RunService;
+use ensemble_runs::service::run_service::RunService;
 use ensemble_runs::{RunError, RunOptions};
 use rmcp::RoleServer;
 use rmcp::model::{

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ensemble_core::store::RunId;
-use ensemble_runs::service::RunService;
+use ensemble_runs::service::run_service::RunService;
 use ensemble_runs::{Project, RunError};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CancelledNotificationParam, ContentBlock, ErrorData,

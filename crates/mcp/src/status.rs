@@ -7,7 +7,7 @@ use ensemble_core::operator::OperatorRequest;
 use ensemble_core::request::PendingRequest;
 use ensemble_core::store::RunId;
 use ensemble_history::{RunState, RunSummary};
-use ensemble_runs::service::RunService;
+use ensemble_runs::service::run_service::RunService;
 use ensemble_runs::{RecordedRun, RunError};
 use serde_json::{Map, Value, json};
 

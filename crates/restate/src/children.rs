@@ -9,7 +9,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use ensemble_core::conversation::{CompletionReason, Event, Record};
 use ensemble_core::runner::BoxFuture;
-use ensemble_runs::elsewhere::{Driven, Elsewhere, InnerStart};
+use ensemble_runs::options::nested_driver::{Driven, Elsewhere, InnerStart};
 use tokio::sync::mpsc;
 
 /// The runs that have ended or wait for an answer, by name; one that has not is wanted.

@@ -14,7 +14,7 @@ use ensemble_language::source::Source;
 use ensemble_project::prepare::prepare_text;
 use ensemble_remote::Remote;
 use ensemble_remote::protocol::{Done, InnerEnded, InnerLines, InnerWanted, Records, StartRun, Work, lines};
-use ensemble_runs::elsewhere::{Elsewhere, InnerStart};
+use ensemble_runs::options::nested_driver::{Elsewhere, InnerStart};
 use ensemble_runs::steps::records_for;
 use ensemble_runs::{Prepared, RunOptions, Runs};
 use tokio::sync::watch;

@@ -4,9 +4,9 @@
 //! - [`Runs`] starts runs and goes on with recorded ones; [`RunOptions`] is what a run is given.
 //! - [`Run`] is the handle of a run that is driven: [`Run::events`], [`Run::answer`], [`Run::say`],
 //!   [`Run::cancel`], [`Run::outcome`].
-//! - [`RunService`](service::RunService) holds runs for several clients: detached, followed, answered, cancelled, listed.
+//! - [`RunService`](crate::service::run_service::RunService) holds runs for several clients: detached, followed, answered, cancelled, listed.
 //! - [`Host`] is the world around runs: environment, clock, randomness, watchdog, and who is asked.
-//! - [`files::FileStore`] keeps runs in files; every other [`RunStore`](ensemble_core::store::RunStore) will do, such as
+//! - [`crate::store::files::FileStore`] keeps runs in files; every other [`RunStore`](ensemble_core::store::RunStore) will do, such as
 //!   [`MemoryStore`](ensemble_core::store::MemoryStore).
 //!
 //! Runs are driven in tasks on the caller's tokio runtime, any number of them in one process. The crate installs no signal
@@ -25,64 +25,40 @@
 //!
 #![doc = concat!("```\n", include_str!("../examples/front_end.rs"), "```")]
 
-mod agents;
-mod answer_checks;
 pub mod batch;
-mod carried;
-mod client_servers;
-mod decided_requests;
-mod definitions;
-mod desk;
-pub mod elsewhere;
+pub(crate) mod drive;
 pub mod error;
-mod events;
 pub mod exploration;
-mod external;
-pub mod files;
-mod fork;
-pub mod given;
-mod host;
-mod inner;
+pub(crate) mod fork;
 mod inputs;
-mod kept;
-mod options;
-mod outside;
-mod parts;
-mod ready;
-pub mod recorded;
+pub mod options;
 pub mod replay;
-mod reuse;
-mod reused;
-mod run;
-mod runs;
-mod sandboxes;
-mod secrets;
+pub(crate) mod runners;
 pub mod service;
 mod simple;
-mod stand_ins;
+pub mod start;
 pub mod steps;
-mod substitutes;
-mod tools;
+pub mod store;
 
 // The rooms of the project by their names, for the modules of this crate.
 use ensemble_project::{prepare, project, review};
 
-pub use answer_checks::check_option_answers;
-pub use client_servers::{ClientServer, ClientServers, ServersError};
-pub use decided_requests::UnusedAnswer;
+pub use crate::drive::client_servers::{ClientServer, ClientServers, ServersError};
+pub use crate::drive::decided_requests::UnusedAnswer;
+pub use crate::drive::events::{LivePiece, Piece, RunEvent, RunEventKind, RunEvents, Tracer};
+pub use crate::drive::host::Host;
+pub use crate::drive::run::{Finished, Run};
+pub use crate::fork::forked_run::{ForkChanges, ReadyFork};
+pub use crate::options::replacements::StandIns;
+pub use crate::options::run_options::{CacheFolder, RunOptions};
+pub use crate::service::answer_checks::check_option_answers;
+pub use crate::start::ready::Ready;
+pub use crate::start::recorded_run::RecordedRun;
+pub use crate::start::runs::{EnsembleRef, HeldRun, Runs, WhichRun};
+pub use crate::start::substitutes::Reading;
 pub use ensemble_agents::agent::kinds::input::Answers;
 pub use ensemble_agents::agent::kinds::input::StubbedQuestion;
 pub use ensemble_project::{LeftAlone, Prepared, Project, ProjectError, Stranger, Trust};
 pub use error::RunError;
-pub use events::{LivePiece, Piece, RunEvent, RunEventKind, RunEvents, Tracer};
-pub use fork::{ForkChanges, ReadyFork};
-pub use host::Host;
 pub use inputs::{WrongInput, as_one_schema as schema_of_inputs};
-pub use options::{CacheFolder, RunOptions};
-pub use ready::Ready;
-pub use recorded::RecordedRun;
-pub use run::{Finished, Run};
-pub use runs::{EnsembleRef, HeldRun, Runs, WhichRun};
 pub use simple::{Outcome, RunBuilder, run};
-pub use stand_ins::StandIns;
-pub use substitutes::Reading;

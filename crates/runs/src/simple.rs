@@ -12,12 +12,12 @@ use ensemble_history::answer::answer;
 use ensemble_history::output_text;
 use serde_json::Value;
 
+use crate::drive::host::Host;
+use crate::drive::run::Run;
 use crate::error::RunError;
-use crate::host::Host;
-use crate::options::RunOptions;
+use crate::options::run_options::RunOptions;
 use crate::project::Project;
-use crate::run::Run;
-use crate::runs::{EnsembleRef, Runs};
+use crate::start::runs::{EnsembleRef, Runs};
 
 /// A run that begins when it is awaited. [`run`] makes it.
 #[must_use = "a run begins when it is awaited"]

@@ -16,12 +16,12 @@ use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::{MemoryStore, RunId, RunStore, StoredRun};
 use tokio::sync::mpsc;
 
-use crate::elsewhere::Elsewhere;
 use crate::error::RunError;
-use crate::options::RunOptions;
+use crate::options::nested_driver::Elsewhere;
+use crate::options::run_options::RunOptions;
 use crate::prepare::Prepared;
-use crate::ready::Making;
-use crate::runs::Runs;
+use crate::start::ready::Making;
+use crate::start::runs::Runs;
 
 /// The result of an execution.
 #[derive(Debug, Clone, PartialEq)]

@@ -8,7 +8,7 @@ use ensemble_core::conversation::{Canceller, CompletionReason, Event, Interrupti
 use ensemble_core::request::{AnswerSource, RequestAnswer};
 use ensemble_core::store::{Durability, MemoryStore, RunStore};
 use ensemble_language::data::Context;
-use ensemble_runs::files::FileStore;
+use ensemble_runs::store::files::FileStore;
 use ensemble_runs::{
     EnsembleRef, Host, Piece, Project, RunError, RunEvent, RunEventKind, RunOptions, Runs, WrongInput,
 };

@@ -6,7 +6,7 @@ use ensemble_core::conversation::{CompletionReason, Event, PermissionDecision};
 use ensemble_core::operator::Unattended;
 use ensemble_core::request::{AnswerRefusal, AnswerSource, PendingRequest, RequestAnswer};
 use ensemble_core::store::{MemoryStore, RunId};
-use ensemble_runs::service::RunService;
+use ensemble_runs::service::run_service::RunService;
 use ensemble_runs::{Host, Project, RunError, RunEventKind, RunOptions, Runs};
 
 const WAITING: &str = r#"

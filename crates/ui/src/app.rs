@@ -11,7 +11,7 @@ use ensemble_core::store::{RunId, StoredRun};
 use ensemble_ide::analysis::findings::Checks;
 use ensemble_language::ensemble::Ensemble;
 use ensemble_reports::report::graph::Picture;
-use ensemble_runs::service::RunService;
+use ensemble_runs::service::run_service::RunService;
 use tokio::runtime::Handle;
 
 use crate::briefs::Briefs;

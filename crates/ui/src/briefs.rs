@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use ensemble_core::store::{RunFollower, RunId, StoreError, StoredRun};
 use ensemble_history::RunHistory;
-use ensemble_runs::service::RunService;
+use ensemble_runs::service::run_service::RunService;
 use serde_json::{Value, json};
 
 use crate::reply::Failure;

@@ -28,9 +28,9 @@ use ensemble_history::story::Story;
 use ensemble_history::{Driver, RunHistory, RunState, RunSummary};
 use ensemble_language::data::{Context, Usage};
 use ensemble_reports::report::door::{Ink, Spelling};
-use ensemble_runs::files::{FileStore, read_journal};
-use ensemble_runs::recorded::{recorded_ensemble, started, unchanged_ensemble};
 use ensemble_runs::replay::{RunRecord, SavedRecords};
+use ensemble_runs::start::recorded_run::{recorded_ensemble, started, unchanged_ensemble};
+use ensemble_runs::store::files::{FileStore, read_journal};
 use ensemble_runs::{Prepared, RunError};
 
 use crate::command::runs::diff::RunsDiffArgs;

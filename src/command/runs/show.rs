@@ -19,8 +19,8 @@ use ensemble_history::story::Story;
 use ensemble_project::Project;
 use ensemble_reports::report::door::Door;
 use ensemble_reports::report::story::{StoryPrinter, document};
-use ensemble_runs::files::FileStore;
-use ensemble_runs::recorded::{recorded_ensemble, started};
+use ensemble_runs::start::recorded_run::{recorded_ensemble, started};
+use ensemble_runs::store::files::FileStore;
 
 /// `ensemble runs show`.
 #[derive(Debug, Args)]

@@ -15,7 +15,7 @@ use ensemble_mcp::catalog::Catalog;
 use ensemble_mcp::session::Services;
 use ensemble_mcp::{http, stdio};
 use ensemble_reports::report::count;
-use ensemble_runs::service::RunService;
+use ensemble_runs::service::run_service::RunService;
 use ensemble_wire::token::Token;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use ensemble_core::store::RunId;
-use ensemble_runs::service::RunService;
+use ensemble_runs::service::run_service::RunService;
 use ensemble_runs::{Ready, Runs};
 use ensemble_ui::{Server, Settings, Token};
 

@@ -28,7 +28,7 @@ use ensemble_project::prepare::profiles;
 use ensemble_project::review::check_trust;
 use ensemble_reports::report::count;
 use ensemble_reports::report::door::Ink;
-use ensemble_runs::given::overrides;
+use ensemble_runs::options::arguments::overrides;
 use ensemble_runs::{EnsembleRef, Host};
 
 /// `ensemble models`.

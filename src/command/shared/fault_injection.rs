@@ -4,7 +4,7 @@
 #![cfg(debug_assertions)]
 
 use crate::command::shared::error::CliError;
-use ensemble_runs::files::{Fault, record_effects};
+use ensemble_runs::store::files::{Fault, record_effects};
 
 /// The environment variable.
 const VARIABLE: &str = "ENSEMBLE_FAULT";

@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 use ensemble_core::conversation::{Event, RunResumed};
 use ensemble_core::request::PendingRequest;
 use ensemble_remote::protocol::{Answer, Decided};
-use ensemble_runs::recorded::agents_to_rerun;
+use ensemble_runs::start::recorded_run::agents_to_rerun;
 use restate_sdk::context::{DurableFuture, DurableFuturesUnordered};
 use restate_sdk::prelude::*;
 

@@ -15,10 +15,10 @@ use tokio::sync::watch;
 
 use super::{Batch, BatchError, Entry, Planned};
 use crate::error::RunError;
-use crate::options::RunOptions;
-use crate::ready::Ready;
-use crate::recorded::RecordedRun;
-use crate::runs::{HeldRun, WhichRun};
+use crate::options::run_options::RunOptions;
+use crate::start::ready::Ready;
+use crate::start::recorded_run::RecordedRun;
+use crate::start::runs::{HeldRun, WhichRun};
 
 /// The options of a batch.
 #[derive(Clone)]

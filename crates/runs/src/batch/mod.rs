@@ -19,12 +19,12 @@ use ensemble_core::store::{RunId, StoreError};
 use ensemble_language::data::digest;
 use serde_json::json;
 
-use crate::definitions::{DefinitionOptions, read_definitions};
 use crate::error::RunError;
-use crate::files::BatchFiles;
-use crate::given::overrides;
+use crate::options::arguments::overrides;
 use crate::prepare::Prepared;
-use crate::runs::Runs;
+use crate::start::definitions::{DefinitionOptions, read_definitions};
+use crate::start::runs::Runs;
+use crate::store::files::BatchFiles;
 
 pub use drive::{Driving, Ended, Engine, GivenToRun, Stop};
 pub use entry::Entry;

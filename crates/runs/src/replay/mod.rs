@@ -24,12 +24,12 @@ use ensemble_core::store::{RunReader, StoredRun};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::error::RunError;
-use crate::files::{FileStore, open_journal};
-use crate::options::RunOptions;
+use crate::options::run_options::RunOptions;
 use crate::prepare::{Prepared, prepare};
-use crate::ready::Made;
-use crate::recorded::recorded_ensemble;
-use crate::runs::{Runs, WhichRun};
+use crate::start::ready::Made;
+use crate::start::recorded_run::recorded_ensemble;
+use crate::start::runs::{Runs, WhichRun};
+use crate::store::files::{FileStore, open_journal};
 use compare::ComparingLog;
 use record::Recordings;
 use recorded::{RecordedRunner, Recording};
@@ -263,7 +263,7 @@ fn go_live(runners: &mut [Arc<dyn Runner>], made: &Made, live: &[String]) -> Res
 
 /// Decides every turn again.
 struct Deciding<'a> {
-    host: &'a crate::host::Host,
+    host: &'a crate::drive::host::Host,
     runners: &'a [Arc<dyn Runner>],
     reporter: &'a mut (dyn Reporter + Send),
 }

@@ -16,9 +16,9 @@ use ensemble_language::ensemble::Ensemble;
 use super::compare::{RecordedDecision, RecordedDecisions};
 use super::recorded::{Recorded, RecordedTurn, Recording};
 use super::saved::SavedRecords;
-use crate::carried::carry_over;
 use crate::error::RunError;
 use crate::inputs::Given;
+use crate::start::carried_inputs::carry_over;
 
 /// Is told how far a long record was read: the position of the log.
 pub type Progress = dyn Fn(u64) + Send + Sync;

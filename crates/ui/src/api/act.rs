@@ -7,7 +7,7 @@ use ensemble_core::request::{AnswerSource, RequestAddress, RequestAnswer, Reques
 use ensemble_core::store::RunId;
 use ensemble_history::RunState;
 use ensemble_language::data::Context;
-use ensemble_runs::service::RunService;
+use ensemble_runs::service::run_service::RunService;
 use ensemble_runs::{EnsembleRef, ReadyFork, RunOptions};
 use serde_json::{Value, json};
 

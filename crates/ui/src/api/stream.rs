@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ensemble_runs::service::RunService;
+use ensemble_runs::service::run_service::RunService;
 use hyper::body::Bytes;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;

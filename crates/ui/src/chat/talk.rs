@@ -11,7 +11,7 @@ use ensemble_history::answer::speakers;
 use ensemble_history::question_text;
 use ensemble_language::data::{Context, Usage};
 use ensemble_language::ensemble::AgentKind;
-use ensemble_runs::service::{Follow, RunService};
+use ensemble_runs::service::run_service::{Follow, RunService};
 use ensemble_runs::{EnsembleRef, LivePiece, Piece, RunError, RunEventKind, RunOptions};
 use hyper::StatusCode;
 use serde_json::json;

@@ -18,7 +18,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ensemble_core::request::{PendingRequest, RequestAddress, RequestDigest};
 use ensemble_core::store::RunId;
 use ensemble_language::data::digest;
-use ensemble_runs::service::RunService;
+use ensemble_runs::service::run_service::RunService;
 
 use crate::reply::Failure;
 use recorded::{Recorded, canonical};

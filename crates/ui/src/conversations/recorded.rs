@@ -7,8 +7,8 @@ use std::sync::Arc;
 use ensemble_core::conversation::Event;
 use ensemble_core::store::{RunFollower, RunId, StoredRun};
 use ensemble_language::data::{Usage, digest};
-use ensemble_runs::recorded::{recorded_ensemble, started};
-use ensemble_runs::service::RunService;
+use ensemble_runs::service::run_service::RunService;
+use ensemble_runs::start::recorded_run::{recorded_ensemble, started};
 
 use super::messages::Messages;
 use super::transcript::{End, Place, Transcript};

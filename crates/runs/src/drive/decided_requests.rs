@@ -1,0 +1,64 @@
+//! Requests that are decided, in the records of a run.
+//!
+//! Invariant: an answer to a decided request is refused with the answer that was used, its source and its time.
+
+use ensemble_core::conversation::{Event, Record};
+use ensemble_core::request::{AnswerRefusal, Answerer, RequestAddress};
+
+use crate::drive::events::{RunEvent, RunEventKind};
+
+/// Returns the refusal of an answer to the latest decided request with a fitting address. Returns `None` if there is none.
+pub(crate) fn find_decided(events: &[RunEvent], fits: impl Fn(&RequestAddress) -> bool) -> Option<AnswerRefusal> {
+    let records = events.iter().filter_map(|event| match &event.kind {
+        RunEventKind::Committed(record) => Some(&**record),
+        _ => None,
+    });
+    find_decided_in(records, fits)
+}
+
+/// Returns the refusal of an answer to the latest decided request with a fitting address in these records.
+pub(crate) fn find_decided_in<'r>(
+    records: impl DoubleEndedIterator<Item = &'r Record>,
+    fits: impl Fn(&RequestAddress) -> bool,
+) -> Option<AnswerRefusal> {
+    let decided = |record: &Record| {
+        let (address, answer, by): (&RequestAddress, &str, &Answerer) = match &record.event {
+            Event::ExecutionFinished(finished) => {
+                let answer = finished.answer.as_ref()?;
+                (&answer.address, &answer.answer, &answer.by)
+            }
+            Event::PermissionDecided(decided) => {
+                let by = decided.answered_by.as_ref()?;
+                (decided.address.as_ref()?, decided.decision.as_str(), by)
+            }
+            _ => return None,
+        };
+        fits(address).then(|| AnswerRefusal::Decided {
+            address: address.clone(),
+            answer: answer.to_owned(),
+            by: by.clone(),
+            at: record.at,
+        })
+    };
+    records.rev().find_map(decided)
+}
+
+/// An answer of an option that no question has taken.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UnusedAnswer {
+    /// The address, or the name of the agent.
+    pub address: String,
+    /// The answer.
+    pub text: String,
+    /// Whether the answer was for every question, so that it is no mistake if there was none.
+    pub is_for_every_question: bool,
+    /// The refusal that says which answer was used instead. `None` if the agent has not asked.
+    pub decided: Option<AnswerRefusal>,
+}
+
+/// Returns the refusal of an answer to the latest decided request that a text names.
+pub(crate) fn find_named_decided(events: &[RunEvent], given: &str) -> Option<AnswerRefusal> {
+    find_decided(events, |address| {
+        address.is_named(given) || address.to_string() == given
+    })
+}

@@ -1,0 +1,8 @@
+//! The driving of a run: its task, its events, the desk of its requests, its host.
+
+pub(crate) mod client_servers;
+pub(crate) mod decided_requests;
+pub(crate) mod events;
+pub(crate) mod host;
+pub(crate) mod request_desk;
+pub(crate) mod run;

@@ -1,0 +1,413 @@
+//! A run that is driven: its handle, and the task that drives it.
+//!
+//! Invariant: dropping a handle does not end the run.
+
+use std::sync::Arc;
+
+use ensemble_agents::agent::acp::Programs;
+use ensemble_agents::agent::kinds::input::AnswerQueue;
+use ensemble_agents::agent::mcp::Servers;
+use ensemble_core::conversation::{Canceller, ConversationState, Event, Interruption, MessageAdded, Record, RunEnded};
+use ensemble_core::executor::Executor;
+use ensemble_core::log::{CommitError, RunLog};
+use ensemble_core::operator::OperatorRequest;
+use ensemble_core::reporter::Reporter;
+use ensemble_core::request::{AnswerRefusal, Answerer, PendingRequest, RequestAnswer, resolve_request};
+use ensemble_core::runner::BoxFuture;
+use ensemble_core::runner::Runner;
+use ensemble_core::secrets::Secrets;
+use ensemble_core::store::{Lease, RunId, StoredRun};
+use ensemble_core::trace::{self, SpanContext};
+use ensemble_process::settle;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+
+use crate::drive::decided_requests::{UnusedAnswer, find_named_decided};
+use crate::drive::events::{Hub, HubReporter, LogReader, RunEvents, Tracer};
+use crate::drive::host::Host;
+use crate::drive::request_desk::{ClientAnswer, Desk};
+use crate::error::RunError;
+use crate::prepare::Prepared;
+
+/// A run that is driven in a task of its own, on the runtime of whoever started it.
+///
+/// Dropping the handle does not end the run: the conversation goes on to its end, and then the run is closed.
+pub struct Run {
+    stored: Arc<dyn StoredRun>,
+    prepared: Arc<Prepared>,
+    desk: Desk,
+    answers: Arc<AnswerQueue>,
+    hub: Hub,
+    says: mpsc::UnboundedSender<Arc<str>>,
+    interruptions: mpsc::UnboundedSender<Interruption>,
+    leg: watch::Receiver<Leg>,
+    task: JoinHandle<(ConversationState, Result<(), CommitError>)>,
+    /// Its sender is dropped when the run is closed.
+    closed: watch::Receiver<()>,
+}
+
+/// The conversation from an input or a message to its end.
+#[derive(Debug, Clone)]
+enum Leg {
+    /// It goes on.
+    Open,
+    /// It has ended.
+    Ended(Arc<RunEnded>),
+    /// The log failed.
+    Failed(String),
+}
+
+/// A run that is over.
+pub struct Finished {
+    /// The run.
+    pub run: RunId,
+    /// The state with which it ended.
+    pub state: ConversationState,
+}
+
+/// All that the task which drives a run needs.
+pub(crate) struct Driven {
+    pub(crate) stored: Arc<dyn StoredRun>,
+    pub(crate) prepared: Arc<Prepared>,
+    /// Held until the run is closed.
+    pub(crate) leases: Vec<Box<dyn Lease>>,
+    pub(crate) log: Box<dyn RunLog>,
+    pub(crate) state: ConversationState,
+    /// The event with which this process begins, unless it stands in the log.
+    pub(crate) first: Option<Event>,
+    pub(crate) runners: Vec<Arc<dyn Runner>>,
+    pub(crate) servers: Arc<Servers>,
+    pub(crate) programs: Arc<Programs>,
+    pub(crate) reporters: Vec<Box<dyn Reporter + Send>>,
+    pub(crate) desk: Desk,
+    pub(crate) answers: Arc<AnswerQueue>,
+    pub(crate) hub: Hub,
+    /// With telemetry: the segment of the trace that begins.
+    pub(crate) segment: Option<SpanContext>,
+    /// What no event may tell.
+    pub(crate) secrets: Secrets,
+    pub(crate) host: Host,
+}
+
+impl Run {
+    /// Drives the run in a task of its own.
+    pub(crate) fn drive(driven: Driven) -> Self {
+        let (says, messages) = mpsc::unbounded_channel();
+        let (interruptions, interrupted) = mpsc::unbounded_channel();
+        let (sender, leg) = watch::channel(Leg::Open);
+        driven.hub.begin(driven.stored.id().clone());
+        let (stored, prepared) = (driven.stored.clone(), driven.prepared.clone());
+        let (desk, answers, hub) = (driven.desk.clone(), driven.answers.clone(), driven.hub.clone());
+        let channels = Channels {
+            messages,
+            interrupted,
+            leg: sender,
+        };
+        let (closing, closed) = watch::channel(());
+        let task = tokio::spawn(async move {
+            let ended = driven.drive_to_end(channels).await;
+            drop(closing);
+            ended
+        });
+        Self {
+            stored,
+            prepared,
+            desk,
+            answers,
+            hub,
+            says,
+            interruptions,
+            leg,
+            task,
+            closed,
+        }
+    }
+
+    /// The run's id.
+    pub fn id(&self) -> &RunId {
+        self.stored.id()
+    }
+
+    /// The ensemble, as the run has it.
+    pub fn prepared(&self) -> &Arc<Prepared> {
+        &self.prepared
+    }
+
+    /// The run as it is stored.
+    pub fn stored(&self) -> &Arc<dyn StoredRun> {
+        &self.stored
+    }
+
+    /// All events, from the first record on.
+    pub fn events(&self) -> RunEvents {
+        self.events_from(0)
+    }
+
+    /// All events from the record `seq` on. What waits for an answer or for permission at this moment follows the records
+    /// that are in the log.
+    pub fn events_from(&self, seq: u64) -> RunEvents {
+        let events = self.hub.subscribe(self.stored.clone(), seq);
+        // Looked at after the subscription begins, so that no question is missed; the events drop those that come twice.
+        events.with_open(self.desk.open_events())
+    }
+
+    /// Returns whether the conversation has ended, or its log failed.
+    pub(crate) fn is_over(&self) -> bool {
+        !matches!(&*self.leg.borrow(), Leg::Open)
+    }
+
+    /// Waits until the run is closed: nothing of it is under way, and its lease is given back.
+    pub(crate) fn closed(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut closed = self.closed.clone();
+        async move { while closed.changed().await.is_ok() {} }
+    }
+
+    /// The questions and permission requests that wait for an answer, in the order of the file.
+    pub fn open_requests(&self) -> Vec<OperatorRequest> {
+        self.desk.open_requests()
+    }
+
+    /// Changes when a request is asked, decided or withdrawn.
+    pub fn request_changes(&self) -> watch::Receiver<u64> {
+        self.desk.changes()
+    }
+
+    /// Answers a question or a permission request that was shown. In a resumed run, waits until the request is asked again.
+    ///
+    /// # Errors
+    /// [`RunError::Answer`]: the request is decided, is not the one that was shown, or does not take the answer.
+    /// [`RunError::NotAsked`]: the conversation ended, and the request was not asked again.
+    pub async fn answer(
+        &self,
+        request: &PendingRequest,
+        answer: RequestAnswer,
+        by: impl Into<Answerer>,
+    ) -> Result<(), RunError> {
+        let (address, digest, by) = (request.address.clone(), request.digest.clone(), by.into());
+        self.answer_shown(ClientAnswer {
+            address,
+            digest,
+            answer,
+            by,
+        })
+        .await
+    }
+
+    pub(crate) async fn answer_shown(&self, answer: ClientAnswer) -> Result<(), RunError> {
+        let address = answer.address.clone();
+        let answered = self.desk.answer(answer);
+        self.unless_over(answered, || {
+            format!("the conversation ended, and `{address}` did not ask")
+        })
+        .await?
+        .map_err(RunError::from)
+    }
+
+    /// Returns the answers of options that no question has taken, each with the answer that was used instead.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub async fn unused_answers(&self) -> Result<Vec<UnusedAnswer>, RunError> {
+        let (next, always) = (self.answers.list_unused_next(), self.answers.list_unused_always());
+        if next.is_empty() && always.is_empty() {
+            return Ok(Vec::new());
+        }
+        let events = LogReader::new(self.stored.clone(), 0).rest().await?;
+        let unused = |(address, text): (String, String), is_for_every_question| UnusedAnswer {
+            decided: find_named_decided(&events, &address),
+            address,
+            text,
+            is_for_every_question,
+        };
+        let next = next.into_iter().map(|answer| unused(answer, false));
+        Ok(next
+            .chain(always.into_iter().map(|answer| unused(answer, true)))
+            .collect())
+    }
+
+    /// Waits until the request with this address, or with this bare name of its agent, is open, and returns it.
+    ///
+    /// # Errors
+    /// The conversation ended without the request, or the name is not unique.
+    pub async fn wait_for_request(&self, given: &str) -> Result<PendingRequest, RunError> {
+        let waited = async {
+            let mut changes = self.desk.changes();
+            loop {
+                changes.mark_unchanged();
+                let open = self.open_requests();
+                let pending: Vec<PendingRequest> = open.iter().map(|open| open.request().clone()).collect();
+                match resolve_request(given, &pending) {
+                    Err(AnswerRefusal::NotPending { .. }) => {}
+                    found => return found.cloned(),
+                }
+                // The sender is in the desk of this run.
+                let _ = changes.changed().await;
+            }
+        };
+        let why = || format!("the conversation ended, and `{given}` did not ask");
+        self.unless_over(waited, why).await?.map_err(RunError::from)
+    }
+
+    async fn unless_over<T>(
+        &self,
+        asked: impl Future<Output = T>,
+        why: impl FnOnce() -> String,
+    ) -> Result<T, RunError> {
+        let mut leg = self.leg.clone();
+        tokio::select! {
+            biased;
+            done = asked => Ok(done),
+            _ = leg.wait_for(|leg| !matches!(leg, Leg::Open)) => Err(RunError::NotAsked(why())),
+        }
+    }
+
+    /// Stops the run: what is under way is dropped and killed, what had finished is kept, and the turn stays open for
+    /// a resume. A conversation that has ended stays as it is.
+    pub fn cancel(&self, by: Canceller) {
+        let _ = self.interruptions.send(Interruption::Cancelled { by });
+    }
+
+    /// A function that cancels the run, for a task that does not hold the run.
+    pub fn canceller(&self) -> impl Fn(Canceller) + Send + Sync + Clone + 'static {
+        let interruptions = self.interruptions.clone();
+        move |by| {
+            let _ = interruptions.send(Interruption::Cancelled { by });
+        }
+    }
+
+    /// Waits until the conversation has ended, and says how.
+    ///
+    /// # Errors
+    /// The log failed, so the run stopped; [`Self::finish`] has the error.
+    pub fn outcome<'f>(&'f self) -> BoxFuture<'f, Result<RunEnded, RunError>> {
+        Box::pin(async move {
+            let mut leg = self.leg.clone();
+            let ended = leg.wait_for(|leg| !matches!(leg, Leg::Open)).await;
+            match ended.as_deref() {
+                Ok(Leg::Ended(ended)) => Ok(RunEnded::clone(ended)),
+                Ok(Leg::Failed(error)) => Err(RunError::Stopped(error.clone())),
+                Ok(Leg::Open) | Err(_) => Err(RunError::Stopped("its task has ended".to_owned())),
+            }
+        })
+    }
+
+    /// Returns how the conversation has ended. Returns `None` while it continues, or if its log failed.
+    pub fn outcome_now(&self) -> Option<RunEnded> {
+        match &*self.leg.borrow() {
+            Leg::Ended(ended) => Some(RunEnded::clone(ended)),
+            Leg::Open | Leg::Failed(_) => None,
+        }
+    }
+
+    /// Adds a user message to a conversation that has ended, and goes on; [`Self::outcome`] then waits for the new
+    /// end. Waits for the end of the conversation if it goes on.
+    ///
+    /// # Errors
+    /// The conversation waits for input, or its log failed.
+    pub async fn say(&self, text: impl Into<Arc<str>>) -> Result<(), RunError> {
+        let ended = self.outcome().await?;
+        if !ended.completion_reason.is_continuable() {
+            return Err(RunError::NotEnded(self.id().clone()));
+        }
+        let mut leg = self.leg.clone();
+        leg.mark_unchanged();
+        self.says.send(text.into()).map_err(|_| RunError::Closed)?;
+        // The driver has taken the message when the leg is open again, or has failed to.
+        leg.changed().await.map_err(|_| RunError::Closed)
+    }
+
+    /// Waits for the end of the conversation, closes the run, and gives its last state.
+    ///
+    /// # Errors
+    /// The log failed, so the run stopped.
+    pub fn finish(self) -> BoxFuture<'static, Result<Finished, RunError>> {
+        Box::pin(async move {
+            drop(self.says);
+            let (state, result) = self.task.await.map_err(|error| RunError::Stopped(error.to_string()))?;
+            result?;
+            Ok(Finished {
+                run: self.stored.id().clone(),
+                state,
+            })
+        })
+    }
+}
+
+/// The ends of a handle's channels that the driver holds.
+struct Channels {
+    messages: mpsc::UnboundedReceiver<Arc<str>>,
+    interrupted: mpsc::UnboundedReceiver<Interruption>,
+    leg: watch::Sender<Leg>,
+}
+
+/// Tells several reporters.
+struct Fanout {
+    reporters: Vec<Box<dyn Reporter + Send>>,
+    hub: HubReporter,
+}
+
+impl Reporter for Fanout {
+    fn report(&mut self, record: &Record, state: &ConversationState) {
+        for reporter in &mut self.reporters {
+            reporter.report(record, state);
+        }
+        self.hub.report(record, state);
+    }
+}
+
+impl Driven {
+    async fn drive_to_end(mut self, channels: Channels) -> (ConversationState, Result<(), CommitError>) {
+        let leg = channels.leg.clone();
+        let result = self.legs(channels).await;
+        if let Err(error) = &result {
+            leg.send_replace(Leg::Failed(error.to_string()));
+        }
+        self.servers.close().await;
+        self.programs.close().await;
+        settle().await;
+        drop(self.leases);
+        self.hub.close();
+        (self.state, result)
+    }
+
+    /// The conversation, and one more for each message.
+    async fn legs(&mut self, mut channels: Channels) -> Result<(), CommitError> {
+        let mut reporter = Fanout {
+            reporters: std::mem::take(&mut self.reporters),
+            hub: self.hub.reporter(self.stored.id().clone()),
+        };
+        let mut executor = Executor {
+            runners: std::mem::take(&mut self.runners),
+            log: &mut *self.log,
+            reporter: &mut reporter,
+            clock: &self.host,
+            interruptions: channels.interrupted,
+            timeout: Some(self.prepared.plan.ensemble().limits.timeout),
+            secrets: self.secrets.clone(),
+            around: None,
+            turn_ends_in: None,
+        };
+        if let Some(first) = self.first.take() {
+            executor.commit(&mut self.state, first).await?;
+        }
+        loop {
+            let ended = trace::within(self.segment.clone(), executor.drive(&mut self.state)).await?;
+            channels.leg.send_replace(Leg::Ended(Arc::new(ended)));
+            let Some(text) = channels.messages.recv().await else {
+                return Ok(());
+            };
+            // What was cancelled before the message was said is over.
+            while executor.interruptions.try_recv().is_ok() {}
+            channels.leg.send_replace(Leg::Open);
+            let trace = self.hub.tracer().and_then(Tracer::parent);
+            let begins_at = self.state.next_seq();
+            self.segment = self.hub.segment(self.stored.id(), begins_at, trace.as_ref());
+            let said = Event::MessageAdded(MessageAdded {
+                text,
+                trace,
+                ..MessageAdded::default()
+            });
+            executor.commit(&mut self.state, said).await?;
+        }
+    }
+}

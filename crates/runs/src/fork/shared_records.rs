@@ -1,0 +1,135 @@
+//! The records that a run has in common with the run that it goes on from.
+//!
+//! Invariant: they are those of the other run, in the same order.
+
+use std::sync::Arc;
+
+use ensemble_core::conversation::{Event, Record, Start};
+
+use crate::error::RunError;
+use crate::prepare::Prepared;
+use crate::start::recorded_run::{RecordedRun, reruns};
+
+/// Iterates over the agents that ran, with their turns.
+pub(crate) fn who_ran(records: &[Record]) -> impl Iterator<Item = (u32, &Arc<str>)> {
+    starts(records).map(|(turn, start)| (turn, &start.agent))
+}
+
+/// Returns the executions that were started, each with its turn.
+pub(crate) fn starts(records: &[Record]) -> impl Iterator<Item = (u32, &Start)> {
+    let turns = records.iter().filter_map(|record| match &record.event {
+        Event::TurnStarted(turn) => Some(turn),
+        _ => None,
+    });
+    turns.flat_map(|turn| turn.starts.iter().map(|start| (turn.turn, start)))
+}
+
+/// The records up to the end of the turn, with the values that a fork set after it.
+pub(crate) fn beginning(origin: &RecordedRun, turn: u32) -> Result<&[Record], RunError> {
+    let records = &origin.journal.records;
+    let ends = |record: &Record| match &record.event {
+        Event::RunStarted(_) => turn == 0,
+        Event::TurnFinished(finished) => finished.turn == turn,
+        _ => false,
+    };
+    if let Some(at) = records.iter().position(ends) {
+        let is_set = |record: &&Record| matches!(record.event, Event::ContextSet(_));
+        let set = records[at + 1..].iter().take_while(is_set).count();
+        return Ok(&records[..=at + set]);
+    }
+    let finished = records
+        .iter()
+        .filter(|record| matches!(record.event, Event::TurnFinished(_)));
+    Err(RunError::NoTurn {
+        run: origin.run.id().clone(),
+        turn,
+        finished: finished.count(),
+    })
+}
+
+/// The records up to the end of the last finished turn, or to the message after it.
+pub(crate) fn finished_turns(records: &[Record]) -> &[Record] {
+    let stands = |record: &Record| {
+        matches!(
+            record.event,
+            Event::RunStarted(_) | Event::TurnFinished(_) | Event::MessageAdded(_) | Event::ContextSet(_)
+        )
+    };
+    let end = records.iter().rposition(stands).map_or(0, |at| at + 1);
+    &records[..end]
+}
+
+/// The records, with the last turn open again where an agent with `on_resume: rerun` ran in it: without its result.
+pub(crate) fn reopened(kept: &[Record], turn: u32, prepared: &Prepared) -> Vec<Record> {
+    let again: Vec<&Arc<str>> = who_ran(kept)
+        .filter(|(ran_in, agent)| *ran_in == turn && reruns(prepared, agent))
+        .map(|(_, agent)| agent)
+        .collect();
+    if again.is_empty() {
+        return kept.to_vec();
+    }
+    let stays = |record: &&Record| match &record.event {
+        Event::ExecutionStarted(event) => event.turn != turn || !again.contains(&&event.agent),
+        Event::AttemptFailed(event) => event.turn != turn || !again.contains(&&event.agent),
+        Event::PartEnded(event) => event.turn != turn || !again.contains(&&event.agent),
+        Event::ExecutionFinished(event) => event.turn != turn || !again.contains(&&event.agent),
+        Event::InputRequested(event) => event.turn != turn || !again.contains(&&event.agent),
+        Event::TurnFinished(event) => event.turn != turn,
+        other => other
+            .within()
+            .is_none_or(|within| within.turn != turn || !again.contains(&&within.agent)),
+    };
+    kept.iter().filter(stays).cloned().collect()
+}
+
+/// Every agent that has run must be in the ensemble that goes on.
+pub(crate) fn check_agents(kept: &[Record], prepared: &Prepared, turn: u32) -> Result<(), RunError> {
+    match who_ran(kept).find(|(_, agent)| prepared.plan.id(agent).is_none()) {
+        None => Ok(()),
+        Some((_, agent)) => Err(RunError::AgentIsGone {
+            agent: agent.to_string(),
+            turn,
+        }),
+    }
+}
+
+/// The start of the agent in that turn, and the position of the turn's first record.
+pub(crate) fn start_of<'a>(records: &'a [Record], agent: &str, turn: u32) -> Option<(usize, &'a Start)> {
+    records.iter().enumerate().find_map(|(at, record)| match &record.event {
+        Event::TurnStarted(started) if started.turn == turn => {
+            let start = started.starts.iter().find(|start| *start.agent == *agent)?;
+            Some((at, start))
+        }
+        _ => None,
+    })
+}
+
+/// The run has no such execution.
+pub(crate) fn no_execution(origin: &RecordedRun, agent: &str, turn: u32) -> RunError {
+    let records = &origin.journal.records;
+    let mut agents: Vec<String> = Vec::new();
+    for (_, ran) in who_ran(records) {
+        if !agents.iter().any(|known| **known == **ran) {
+            agents.push(ran.to_string());
+        }
+    }
+    RunError::NoExecution {
+        run: origin.run.id().to_string(),
+        agent: agent.to_owned(),
+        turn,
+        ran_in: who_ran(records)
+            .filter(|(_, ran)| ***ran == *agent)
+            .map(|(turn, _)| turn)
+            .collect(),
+        agents,
+    }
+}
+
+/// Returns the messages that were added to the run later.
+pub(crate) fn messages(records: &[Record]) -> Vec<Arc<str>> {
+    let said = records.iter().filter_map(|record| match &record.event {
+        Event::MessageAdded(message) => Some(message.text.clone()),
+        _ => None,
+    });
+    said.collect()
+}

@@ -1,0 +1,207 @@
+//! Checks of what a run is given against its ensemble, before anything runs.
+//!
+//! Invariant: an answer or a permission for an agent or a tool that is not there is an error.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use ensemble_agents::agent::kinds::input::{Answers, check_answer};
+use ensemble_core::request::{AnswerRefusal, PendingRequest, RequestAddress, RequestAnswer, RequestDigest};
+use ensemble_language::data::Question;
+use ensemble_language::diagnostic::did_you_mean;
+use ensemble_language::ensemble::{AcpToolKind, Agent, AgentKind, Ensemble, Tool, ToolKind};
+use ensemble_language::profiles::Override;
+use ensemble_models::Cache;
+
+use crate::error::RunError;
+use crate::options::run_options::CacheFolder;
+use crate::project::Project;
+
+/// Overrides of models, read.
+///
+/// # Errors
+/// The first that cannot be read.
+pub fn overrides(models: &[String]) -> Result<Vec<Override>, RunError> {
+    let parse = |model: &String| {
+        let read: Result<Override, _> = model.parse();
+        read.map_err(|error| RunError::Model {
+            given: model.clone(),
+            reason: error.to_string(),
+        })
+    };
+    models.iter().map(parse).collect()
+}
+
+/// The cache in that folder.
+pub(crate) fn cache(given: Option<&CacheFolder>, project: &Project) -> Result<Option<Cache>, RunError> {
+    let Some(CacheFolder { folder, only }) = given else {
+        return Ok(None);
+    };
+    let path = project.folder.join(folder);
+    let opened = if *only { Cache::only(path) } else { Cache::filled(path) };
+    let failed = |source| RunError::Cache {
+        folder: folder.clone(),
+        only: *only,
+        source,
+    };
+    opened.map(Some).map_err(failed)
+}
+
+/// The input agents of an ensemble and of those inside it.
+#[derive(Debug, Default)]
+pub(crate) struct Asking {
+    /// Their questions before a run, each with an address without keys of parts.
+    questions: Mutex<Vec<PendingRequest>>,
+    /// Whether something stands in for an ensemble, so that the agents inside it are unknown.
+    is_open: AtomicBool,
+}
+
+impl Asking {
+    /// Adds those of the ensemble at this address.
+    pub(crate) fn add(&self, ensemble: &Ensemble, address: &RequestAddress) {
+        let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
+        questions.extend(ensemble.agents.iter().filter_map(|agent| {
+            let AgentKind::Input(spec) = &agent.kind else {
+                return None;
+            };
+            Some(PendingRequest {
+                address: address.with_agent(agent.name.clone()),
+                agent: agent.name.clone(),
+                execution: 1,
+                digest: RequestDigest::default(),
+                question: Question {
+                    output_schema: agent.output_schema.clone().map(Box::new),
+                    ..Question::new("", spec.choices.clone())
+                },
+                position: Vec::new(),
+            })
+        }));
+    }
+
+    /// Notes that this agent was not made ready, because something stands in for it.
+    pub(crate) fn leave_out(&self, agent: &Agent) {
+        let holds_ensembles = match &agent.kind {
+            AgentKind::Ensemble { .. } => true,
+            AgentKind::Llm(llm) => !llm.tools.is_empty(),
+            AgentKind::Script { .. } | AgentKind::Input(_) | AgentKind::Tool { .. } => false,
+        };
+        if holds_ensembles {
+            self.is_open.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Checks all answers of options before a run: their addresses, choices and schemas. In a file, a bare name means every
+    /// agent with the name.
+    ///
+    /// # Errors
+    /// The first answer that no question can take.
+    pub(crate) fn check(&self, answers: &Answers) -> Result<(), RunError> {
+        let questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
+        for (given, text) in answers.option_answers() {
+            let asking = self.find_asking(given, &questions)?;
+            if let [_, _, ..] = asking.as_slice() {
+                return Err(RunError::Answer(AnswerRefusal::Ambiguous {
+                    given: given.to_owned(),
+                    pending: asking.iter().map(|question| question.address.clone()).collect(),
+                }));
+            }
+            for question in asking {
+                check_answer(question, &RequestAnswer::Text(text.to_owned()), false)?;
+            }
+        }
+        for given in answers.file_addresses() {
+            self.find_asking(given, &questions)?;
+        }
+        for (given, text) in answers.file_answers() {
+            for question in self.find_asking(given, &questions)? {
+                check_answer(question, &RequestAnswer::Text(text.clone()), false)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds the questions that a text names.
+    fn find_asking<'q>(
+        &self,
+        given: &str,
+        questions: &'q [PendingRequest],
+    ) -> Result<Vec<&'q PendingRequest>, RunError> {
+        let path = given.parse().map(|address: RequestAddress| address.static_path());
+        let is_meant = |question: &&PendingRequest| {
+            question.address.is_named(given) || path.as_ref() == Ok(&question.address.static_path())
+        };
+        let mut asking: Vec<&PendingRequest> = Vec::new();
+        for question in questions.iter().filter(is_meant) {
+            // An agent that is made ready twice is one agent.
+            if !asking.iter().any(|known| known.address == question.address) {
+                asking.push(question);
+            }
+        }
+        let exact = asking
+            .iter()
+            .position(|question| path.as_ref() == Ok(&question.address.static_path()));
+        if let Some(exact) = exact {
+            asking = vec![asking[exact]];
+        }
+        if asking.is_empty() && !self.is_open.load(Ordering::Relaxed) {
+            return Err(RunError::AnswerForNobody {
+                agent: given.to_owned(),
+                inputs: addresses_of(questions),
+            });
+        }
+        Ok(asking)
+    }
+}
+
+fn addresses_of(questions: &[PendingRequest]) -> Vec<String> {
+    let addresses: BTreeSet<String> = questions.iter().map(|question| question.address.to_string()).collect();
+    addresses.into_iter().collect()
+}
+
+/// Refuses permissions (or their denial) for tools that are not there. Inner ensembles have tools of their own, which are not looked at.
+pub(crate) fn check_tools(allowed: &[String], is_denied: bool, ensemble: &Ensemble) -> Result<(), RunError> {
+    let holds_others = ensemble.agents.iter().any(|agent| agent.kind_name() == "ensemble")
+        || ensemble
+            .tools
+            .iter()
+            .any(|(_, tool)| matches!(tool.kind, ToolKind::Ensemble { .. }));
+    let is_known = |name: &str| {
+        let (tool, member) = name
+            .split_once('.')
+            .map_or((name, None), |(tool, member)| (tool, Some(member)));
+        let is_server = |tool: &Tool| matches!(tool.kind, ToolKind::Mcp(_));
+        let found = ensemble.tool(tool);
+        // The address of a call, which is checked when the call is asked for.
+        let is_address = name.contains('#') && name.parse::<RequestAddress>().is_ok();
+        is_address
+            || name == "*"
+            || is_external(ensemble, name)
+            || found.is_some_and(|tool| member.is_none() || is_server(tool))
+    };
+    match allowed.iter().find(|name| !is_known(name)) {
+        Some(name) if !holds_others => {
+            let externals = ensemble.agents.iter().filter(|agent| agent.kind_name() == "acp");
+            let tools = ensemble.tools.iter().map(|(name, _)| &**name);
+            let names: Vec<&str> = tools.chain(externals.map(|agent| &*agent.name)).collect();
+            Err(RunError::NoTool {
+                tool: name.clone(),
+                is_denied,
+                similar: did_you_mean(name, names.iter().copied()).map(str::to_owned),
+                tools: names.into_iter().map(str::to_owned).collect(),
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Does it name an external agent, or a kind of its tools (`coder.edit`)?
+fn is_external(ensemble: &Ensemble, name: &str) -> bool {
+    let of_agent = |agent: &Agent| {
+        let rest = name.strip_prefix(&*agent.name);
+        let kind = rest.and_then(|rest| rest.strip_prefix('.'));
+        rest == Some("") || kind.is_some_and(|kind| AcpToolKind::ALL.iter().any(|(word, _)| *word == kind))
+    };
+    let mut externals = ensemble.agents.iter().filter(|agent| agent.kind_name() == "acp");
+    externals.any(of_agent)
+}

@@ -1,0 +1,6 @@
+//! What a run is given.
+
+pub mod arguments;
+pub mod nested_driver;
+pub(crate) mod replacements;
+pub(crate) mod run_options;

@@ -1,0 +1,144 @@
+//! Checks of answers against the record of a run, before the run continues.
+//!
+//! Invariant: all answers are checked before the first is used.
+
+use ensemble_agents::agent::kinds::input::{Answers, check_answer};
+use ensemble_core::conversation::Record;
+use ensemble_core::request::{AnswerRefusal, PendingRequest, RequestAddress, RequestAnswer, resolve_request};
+
+use crate::drive::decided_requests::{find_decided, find_decided_in};
+use crate::drive::events::{LogReader, RunEvent, RunEventKind};
+use crate::drive::request_desk::ClientAnswer;
+use crate::error::RunError;
+use crate::options::run_options::RunOptions;
+use crate::start::recorded_run::RecordedRun;
+use crate::start::runs::HeldRun;
+
+/// Checks the answer of a client to a run that no process drives.
+///
+/// # Errors
+/// The request is decided, is not the one that was shown, or does not take the answer.
+pub(crate) fn check_recorded(
+    recorded: &RecordedRun,
+    events: &[RunEvent],
+    answer: &ClientAnswer,
+) -> Result<(), AnswerRefusal> {
+    let mut pending = recorded.state.pending_requests();
+    let Some(request) = pending.find(|request| request.address == answer.address) else {
+        let decided = find_decided(events, |address| *address == answer.address);
+        return Err(decided.unwrap_or_else(|| AnswerRefusal::NotPending {
+            given: answer.address.to_string(),
+            pending: addresses_of(recorded),
+        }));
+    };
+    if request.digest != answer.digest {
+        return Err(AnswerRefusal::Changed {
+            address: answer.address.clone(),
+        });
+    }
+    match &answer.answer {
+        // An empty answer means the default, which the record does not have.
+        RequestAnswer::Text(text) if text.trim().is_empty() && !request.is_permission() => Ok(()),
+        given => check_answer(request, given, true),
+    }
+}
+
+fn addresses_of(recorded: &RecordedRun) -> Vec<RequestAddress> {
+    let pending = recorded.state.pending_requests();
+    pending.map(|request| request.address.clone()).collect()
+}
+
+impl HeldRun {
+    /// Checks the answers and permissions of options against the requests that wait, before the run continues. The first
+    /// answer for each address must be for a request that waits; it then is for this request only.
+    ///
+    /// # Errors
+    /// A request is decided, a name is not unique, or an answer is none of the choices or does not match the schema.
+    pub async fn check_answers(&self, options: &mut RunOptions) -> Result<(), RunError> {
+        let mut names = options.allowed_tools.iter().chain(&options.denied_tools);
+        if options.answers.addresses().next().is_none() && !names.any(|name| is_call(name)) {
+            return Ok(());
+        }
+        let recorded = self.recorded();
+        let events = LogReader::new(recorded.run.clone(), 0).rest().await?;
+        let records = events.iter().filter_map(|event| match &event.kind {
+            RunEventKind::Committed(record) => Some(&**record),
+            _ => None,
+        });
+        let pending: Vec<PendingRequest> = recorded.state.pending_requests().cloned().collect();
+        Ok(check_option_answers(options, &pending, records, recorded.has_ended())?)
+    }
+}
+
+/// Checks the answers and permissions of options against the pending requests of a run with these records, before the run
+/// continues.
+///
+/// # Errors
+/// A request is decided, a name is not unique, or an answer is none of the choices or does not match the schema.
+pub fn check_option_answers<'r>(
+    options: &mut RunOptions,
+    pending: &[PendingRequest],
+    records: impl DoubleEndedIterator<Item = &'r Record> + Clone,
+    has_ended: bool,
+) -> Result<(), AnswerRefusal> {
+    let refused = |given: &str, refusal: AnswerRefusal| match refusal {
+        AnswerRefusal::NotPending { .. } => {
+            let is_meant = |address: &RequestAddress| address.is_named(given) || address.to_string() == given;
+            let decided = find_decided_in(records.clone(), is_meant);
+            decided.or_else(|| (!pending.is_empty() || has_ended).then_some(refusal))
+        }
+        refusal => Some(refusal),
+    };
+    resolve_answers(&mut options.answers, pending, &refused)?;
+    for name in options.allowed_tools.iter().chain(&options.denied_tools) {
+        if is_call(name)
+            && let Err(refusal) = resolve_request(name, pending)
+            && let Some(refusal) = refused(name, refusal)
+        {
+            return Err(refusal);
+        }
+    }
+    Ok(())
+}
+
+/// Returns whether a name of `--allow-tool` or `--deny-tool` is the address of a call.
+fn is_call(name: &str) -> bool {
+    name.contains('#') && name.parse::<RequestAddress>().is_ok()
+}
+
+/// Replaces the names of the first answers by the addresses of the requests for which they are.
+fn resolve_answers(
+    answers: &mut Answers,
+    pending: &[PendingRequest],
+    refused: &dyn Fn(&str, AnswerRefusal) -> Option<AnswerRefusal>,
+) -> Result<(), AnswerRefusal> {
+    let mut next = Vec::new();
+    for (given, text) in answers.next() {
+        let address = match resolve_request(given, pending) {
+            Ok(request) => {
+                check_answer(request, &RequestAnswer::Text(text.clone()), false)?;
+                request.address.to_string()
+            }
+            Err(refusal) => match refused(given, refusal) {
+                Some(refusal) => return Err(refusal),
+                None => given.clone(),
+            },
+        };
+        next.push((address, text.clone()));
+    }
+    for (given, text) in answers.option_answers().skip(next.len()) {
+        if let Ok(request) = resolve_request(given, pending) {
+            check_answer(request, &RequestAnswer::Text(text.to_owned()), false)?;
+        }
+    }
+    for request in pending.iter().filter(|request| !request.is_permission()) {
+        let has_option = |(given, _): (&str, &str)| resolve_request(given, pending).is_ok_and(|found| found == request);
+        if !answers.option_answers().any(has_option)
+            && let Some(text) = answers.find_file_answer(&request.address, request.execution)
+        {
+            check_answer(request, &RequestAnswer::Text(text), false)?;
+        }
+    }
+    answers.set_next(next);
+    Ok(())
+}

@@ -1,0 +1,138 @@
+//! The requests of runs that wait for an answer, and the answers of clients.
+//!
+//! **Invariant:** every client reads requests with [`RunService::pending`] or [`RunService::open_requests`], and answers
+//! them with [`RunService::answer`].
+
+use ensemble_core::operator::OperatorRequest;
+use ensemble_core::request::{AnswerRefusal, Answerer, PendingRequest, RequestAddress, RequestAnswer, RequestDigest};
+use ensemble_core::store::{RunId, StoreError};
+
+use super::RunService;
+use crate::drive::decided_requests::find_decided;
+use crate::drive::request_desk::ClientAnswer;
+use crate::error::RunError;
+use crate::options::run_options::RunOptions;
+use crate::service::answer_checks::check_recorded;
+
+impl RunService {
+    /// The questions and permission requests of a run that wait for an answer, those of nested runs included, in the order
+    /// of the file. They are read from the journal if this process does not drive the run.
+    ///
+    /// # Errors
+    /// There is no such run, or it cannot be read.
+    pub async fn pending(&self, id: &RunId) -> Result<Vec<PendingRequest>, RunError> {
+        if let Some(run) = self.driven(id) {
+            let open = run.open_requests();
+            return Ok(open.iter().map(|open| open.request().clone()).collect());
+        }
+        let recorded = self.recorded(id).await?;
+        Ok(recorded.state.pending_requests().cloned().collect())
+    }
+
+    /// The open requests of a run that this process drives, in the order of the file.
+    pub fn open_requests(&self, id: &RunId) -> Vec<OperatorRequest> {
+        self.driven(id).map(|run| run.open_requests()).unwrap_or_default()
+    }
+
+    /// Answers a question or a permission request that was shown. A run that waits for the answer and that no process drives
+    /// is resumed with these options.
+    ///
+    /// # Errors
+    /// [`RunError::Answer`]: the request is decided, is not the one that was shown, or does not take the answer. Another
+    /// process drives the run, or the run cannot be resumed.
+    pub async fn answer(
+        &self,
+        id: &RunId,
+        (address, digest): (&RequestAddress, &RequestDigest),
+        answer: RequestAnswer,
+        by: impl Into<Answerer>,
+        options: RunOptions,
+    ) -> Result<(), RunError> {
+        let answer = ClientAnswer {
+            address: address.clone(),
+            digest: digest.clone(),
+            answer,
+            by: by.into(),
+        };
+        let run = {
+            // Two clients that answer at once resume the run once.
+            let _resuming = self.0.resuming.lock().await;
+            match self.driven(id) {
+                Some(run) => run,
+                None => {
+                    self.until_closed(id).await;
+                    let recorded = self.recorded(id).await?;
+                    check_recorded(&recorded, &self.recorded_events(id).await?, &answer)?;
+                    self.resume_here(id, options).await?
+                }
+            }
+        };
+        match run.answer_shown(answer.clone()).await {
+            Err(error @ (RunError::NotAsked(_) | RunError::Answer(AnswerRefusal::NotPending { .. }))) => {
+                // The request was decided before this process drove the run, or in a way that no client has seen.
+                let decided = find_decided(&self.recorded_events(id).await?, |address| *address == answer.address);
+                Err(decided.map_or(error, RunError::Answer))
+            }
+            result => result,
+        }
+    }
+
+    /// Waits until the request is decided or withdrawn. Returns at once if this process does not drive the run.
+    pub async fn wait_until_decided(&self, id: &RunId, digest: &RequestDigest) {
+        let Some(run) = self.driven(id) else { return };
+        let mut changes = run.request_changes();
+        let decided = async {
+            loop {
+                changes.mark_unchanged();
+                let is_open = run.open_requests().iter().any(|open| open.request().digest == *digest);
+                if !is_open || changes.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        tokio::select! {
+            () = decided => {}
+            _ = run.outcome() => {}
+        }
+    }
+
+    /// Waits until a request that fits is open, and returns it. Returns `None` if the conversation ends, or if this process
+    /// does not drive the run.
+    pub async fn wait_for_request(
+        &self,
+        id: &RunId,
+        mut fits: impl FnMut(&OperatorRequest) -> bool,
+    ) -> Option<OperatorRequest> {
+        let run = self.driven(id)?;
+        let mut changes = run.request_changes();
+        let waited = async {
+            loop {
+                changes.mark_unchanged();
+                if let Some(found) = run.open_requests().into_iter().find(&mut fits) {
+                    return Some(found);
+                }
+                if changes.changed().await.is_err() {
+                    return None;
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            found = waited => found,
+            _ = run.outcome() => None,
+        }
+    }
+
+    async fn resume_here(
+        &self,
+        id: &RunId,
+        options: RunOptions,
+    ) -> Result<std::sync::Arc<crate::drive::run::Run>, RunError> {
+        match self.resume(id, options).await {
+            Ok(()) | Err(RunError::Store(StoreError::Leased { .. })) if self.driven(id).is_some() => {}
+            Ok(()) => return Err(RunError::Closed),
+            Err(error) => return Err(error),
+        }
+        self.driven(id).ok_or(RunError::Closed)
+    }
+}

@@ -1,0 +1,67 @@
+//! The events of a run, whoever drives it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ensemble_core::runner::BoxFuture;
+use ensemble_core::store::{ReadError, StoredRun};
+
+use crate::drive::events::{LogReader, RunEvent, RunEvents};
+
+/// How often the log of a run is looked at that another process drives.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// The events of a run. Dropping this does nothing to the run.
+pub struct Follow(Way);
+
+enum Way {
+    /// This process drives the run.
+    Driven(Box<RunEvents>),
+    /// Another process drives the run, or none: its records, without live pieces and questions.
+    Recorded {
+        run: Arc<dyn StoredRun>,
+        log: LogReader,
+        ready: VecDeque<RunEvent>,
+    },
+}
+
+impl Follow {
+    pub(crate) fn driven(events: RunEvents) -> Self {
+        Self(Way::Driven(Box::new(events)))
+    }
+
+    pub(crate) fn recorded(run: Arc<dyn StoredRun>, from: u64) -> Self {
+        Self(Way::Recorded {
+            log: LogReader::new(run.clone(), from),
+            run,
+            ready: VecDeque::new(),
+        })
+    }
+
+    /// The next event; `None` when everything was handed out and nobody drives the run.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn next<'f>(&'f mut self) -> BoxFuture<'f, Result<Option<RunEvent>, ReadError>> {
+        Box::pin(async move {
+            match &mut self.0 {
+                Way::Driven(events) => events.next().await,
+                Way::Recorded { run, log, ready } => loop {
+                    if let Some(event) = ready.pop_front() {
+                        return Ok(Some(event));
+                    }
+                    // Before the log is read: what another process wrote before its end is read, too.
+                    let is_driven = run.driver().is_some();
+                    ready.extend(log.rest().await?);
+                    if ready.is_empty() {
+                        if !is_driven {
+                            return Ok(None);
+                        }
+                        tokio::time::sleep(PAUSE).await;
+                    }
+                },
+            }
+        })
+    }
+}

@@ -1,0 +1,97 @@
+//! The inputs of a run that goes on from another, perhaps by a text that declares others.
+//!
+//! Invariant: what was given is kept under the names that the new text declares too.
+
+use std::sync::Arc;
+
+use ensemble_core::conversation::{Event, Record, RunStarted};
+use ensemble_language::data::Context;
+use ensemble_language::ensemble::{Ensemble, Input};
+use serde_json::Value;
+
+use crate::inputs::{Given, WrongInput, resolve, undeclared};
+use crate::start::ready::RunGiven;
+
+/// With what a run goes on from another.
+pub(crate) struct Carried {
+    /// With what it starts.
+    pub(crate) given: RunGiven,
+    /// Values that are set after the records that both runs have.
+    pub(crate) set: Context,
+}
+
+/// What the run before was given, for an ensemble that may declare other inputs. An input comes from the inputs of that
+/// run, else from its initial context; `kept` and `set` may replace it later, and give it where it is missing or off
+/// its schema. Names of `set` that are no inputs must be `known`.
+///
+/// # Errors
+/// All inputs that are wrong.
+pub(crate) fn carry_over(
+    ensemble: &Ensemble,
+    before: &RunStarted,
+    kept: &[Record],
+    set: &Given,
+    known: impl Fn(&str) -> bool,
+) -> Result<Carried, Vec<WrongInput>> {
+    let Some(declared) = &ensemble.inputs else {
+        return Ok(Carried {
+            given: given(before, Context::default()),
+            set: set.values.clone(),
+        });
+    };
+    let first = |input: &Input| {
+        let value = before.inputs.get(&input.name).or(before.context.get(&input.name));
+        value.map(|value| (input.name.clone(), value.clone()))
+    };
+    let first: Context = declared.iter().filter_map(first).collect();
+    let now = Given {
+        values: latest(ensemble, &first, kept, &set.values),
+        texts: set.texts.clone(),
+    };
+    let strange = set.values.iter().map(|(name, _)| name).filter(|name| !known(name));
+    let strange = undeclared(ensemble, declared, strange);
+    let now = match resolve(ensemble, &now) {
+        Ok(now) if strange.is_empty() => now.unwrap_or_default(),
+        Ok(_) => return Err(strange),
+        Err(wrong) => return Err(wrong.into_iter().chain(strange).collect()),
+    };
+    let either = |name: &Arc<str>, now: &Arc<Value>| {
+        let fits = |value: &&Arc<Value>| ensemble.input(name).is_some_and(|input| input.errors(value).is_empty());
+        first.get(name).filter(fits).unwrap_or(now).clone()
+    };
+    let inputs = now.iter().map(|(name, value)| (name.clone(), either(name, value)));
+    let set = set.values.iter();
+    let set = set.map(|(name, value)| (name.clone(), now.get(name).unwrap_or(value).clone()));
+    Ok(Carried {
+        given: given(before, inputs.collect()),
+        set: set.collect(),
+    })
+}
+
+/// The inputs after the records and what is set then.
+fn latest(ensemble: &Ensemble, first: &Context, kept: &[Record], set: &Context) -> Context {
+    let mut now = first.clone();
+    let earlier = kept.iter().filter_map(|record| match &record.event {
+        Event::ContextSet(values) => Some(values),
+        Event::MessageAdded(message) => Some(&message.set),
+        _ => None,
+    });
+    let later = earlier.chain([set]).flat_map(Context::iter);
+    for (name, value) in later.filter(|(name, _)| ensemble.input(name).is_some()) {
+        now.insert(name.clone(), value.clone());
+    }
+    now
+}
+
+/// Returns the arguments of the previous run, with these inputs, which are in the context, too.
+fn given(before: &RunStarted, inputs: Context) -> RunGiven {
+    let mut context = before.context.clone();
+    for (name, value) in inputs.iter() {
+        context.insert(name.clone(), value.clone());
+    }
+    RunGiven {
+        input: before.input.clone(),
+        context,
+        inputs,
+    }
+}

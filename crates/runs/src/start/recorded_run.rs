@@ -1,0 +1,192 @@
+//! A run as its store has it: its records, its ensemble as it was, and the right to drive it.
+//!
+//! Invariant: reading a run does not change it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use ensemble_core::conversation::{ConversationState, Event, OpenExecution, Record, RunStarted};
+use ensemble_core::runner::BoxFuture;
+use ensemble_core::store::{Journal, StoredRun};
+use ensemble_language::data::{Context, digest};
+use ensemble_language::ensemble::{Ensemble, OnResume};
+use ensemble_language::loader::{self, Changes, Side};
+use ensemble_language::source::Source;
+
+use crate::error::RunError;
+use crate::inputs::Given;
+use crate::options::arguments::overrides;
+use crate::prepare::{Prepared, prepare, prepare_text};
+use crate::project::Project;
+use crate::start::carried_inputs::carry_over;
+use crate::start::definitions::{DefinitionOptions, RecordedDefinitions, read_definitions};
+
+/// A recorded run.
+pub struct RecordedRun {
+    /// The run.
+    pub run: Arc<dyn StoredRun>,
+    /// Its log.
+    pub journal: Journal,
+    /// Its ensemble, as it was.
+    pub prepared: Arc<Prepared>,
+    /// The fold of its log.
+    pub state: ConversationState,
+}
+
+impl RecordedRun {
+    /// Reads the run.
+    ///
+    /// # Errors
+    /// The log or the ensemble cannot be read.
+    pub fn read<'f>(run: Arc<dyn StoredRun>, project: &'f Project) -> BoxFuture<'f, Result<Self, RunError>> {
+        Box::pin(async move {
+            let journal = run.read_all().await?;
+            let prepared = recorded_ensemble(&*run, started(&journal.records)?, project).await?;
+            let state = ConversationState::from_records(prepared.plan.clone(), &journal.records)?;
+            Ok(Self {
+                run,
+                journal,
+                prepared: Arc::new(prepared),
+                state,
+            })
+        })
+    }
+
+    /// The event with which the log begins.
+    ///
+    /// # Errors
+    /// It begins with another.
+    pub fn started(&self) -> Result<&RunStarted, RunError> {
+        started(&self.journal.records)
+    }
+
+    /// Returns whether there is nothing to resume.
+    pub fn has_ended(&self) -> bool {
+        let ended = self.state.ended();
+        ended.is_some_and(|ended| !ended.completion_reason.is_resumable())
+    }
+
+    /// Can a message continue the run?
+    pub fn can_continue(&self) -> bool {
+        let ended = self.state.ended();
+        ended.is_some_and(|ended| ended.completion_reason.is_continuable())
+    }
+
+    /// The values that a message sets, for this ensemble: inputs match their schemas, and other names stand in the context.
+    ///
+    /// # Errors
+    /// A value does not match its input, or a name is unknown.
+    pub(crate) fn values_to_set(&self, ensemble: &Ensemble, set: &Given) -> Result<Context, RunError> {
+        if set.values.is_empty() {
+            return Ok(Context::default());
+        }
+        let before = self.started()?;
+        let context = self.state.context();
+        let known = |name: &str| context.get(name).is_some() && before.inputs.get(name).is_none();
+        let carried = carry_over(ensemble, before, &self.journal.records, set, known);
+        Ok(carried.map_err(RunError::Inputs)?.set)
+    }
+
+    /// Returns the changes of the ensemble's file since the run began. Returns `None` if there are none, or if the file
+    /// is gone.
+    pub fn changed_file(&self, project: &Project) -> Option<(String, Changes)> {
+        let started = self.started().ok()?;
+        let path = project.relative(Path::new(&started.ensemble_file));
+        let file = project.read(&path).ok()?;
+        if digest(file.text()) == started.ensemble_digest {
+            return None;
+        }
+        let loaded = loader::load(&file);
+        let recorded = Side::of_text(self.prepared.loaded.document.as_ref()?);
+        let changes = loader::changes(recorded, Side::of_text(loaded.document.as_ref()?));
+        (!changes.is_empty()).then(|| (path.display().to_string(), changes))
+    }
+
+    /// Returns a sentence for each script, nested ensemble and profile behind an agent that has changed since the run
+    /// recorded its digest. The run continues with them as they are now.
+    pub fn changed_definitions(&self, project: &Project) -> Vec<String> {
+        let recorded = RecordedDefinitions::of(&self.journal.records).latest;
+        let (Some(recorded), Ok(started)) = (recorded, self.started()) else {
+            return Vec::new();
+        };
+        let (Ok(overrides), Some(document)) = (overrides(&started.models), &self.prepared.loaded.document) else {
+            return Vec::new();
+        };
+        let options = DefinitionOptions {
+            overrides: &overrides,
+            stubs: &started.stubs,
+            responders: &started.responders,
+        };
+        let now = read_definitions(&self.prepared, options, project);
+        let side = |external| Side {
+            document,
+            external: Some(external),
+        };
+        loader::changes(side(&recorded), side(&now)).sentences().collect()
+    }
+}
+
+/// Returns the agents of the open turn that are executed again when the run is resumed: those that have finished, with
+/// `on_resume: rerun`.
+pub fn agents_to_rerun(prepared: &Prepared, state: &ConversationState) -> Vec<Arc<str>> {
+    let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
+    let finished = slots.filter(|slot| matches!(slot.progress, OpenExecution::Finished(_)));
+    finished
+        .map(|slot| slot.start.agent.clone())
+        .filter(|agent| reruns(prepared, agent))
+        .collect()
+}
+
+/// Returns whether the agent has `on_resume: rerun`.
+pub(crate) fn reruns(prepared: &Prepared, agent: &str) -> bool {
+    let id = prepared.plan.id(agent);
+    id.is_some_and(|id| prepared.plan.agent(id).conversation.on_resume == OnResume::Rerun)
+}
+
+/// The event with which the records begin.
+///
+/// # Errors
+/// They begin with another, or there are none.
+pub fn started(records: &[Record]) -> Result<&RunStarted, RunError> {
+    match records.first().map(|record| &record.event) {
+        Some(Event::RunStarted(started)) => Ok(started),
+        _ => Err(RunError::NotBegun),
+    }
+}
+
+/// The ensemble as it was when the run started.
+///
+/// # Errors
+/// The copy of its text cannot be read, or has errors.
+pub fn recorded_ensemble<'f>(
+    run: &'f dyn StoredRun,
+    started: &'f RunStarted,
+    project: &'f Project,
+) -> BoxFuture<'f, Result<Prepared, RunError>> {
+    Box::pin(async move {
+        let source = match run.folder() {
+            Some(folder) => {
+                let name = project.relative(&folder.join("ensemble.yaml")).display().to_string();
+                Source::new(name, run.ensemble().await?)
+            }
+            None => Source::new(&*started.ensemble, run.ensemble().await?),
+        };
+        let file = Path::new(&started.ensemble_file);
+        let stands_in = file.parent().unwrap_or(Path::new("."));
+        let stands_in = stands_in.canonicalize().unwrap_or_else(|_| stands_in.to_owned());
+        let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+        Ok(prepare_text(
+            source,
+            file,
+            stands_in,
+            started.project_root.as_str().into(),
+        )?)
+    })
+}
+
+/// The ensemble in the file that a run was started from, if the file still says the same.
+pub fn unchanged_ensemble(started: &RunStarted, project: &Project) -> Option<Prepared> {
+    let file = project.relative(Path::new(&started.ensemble_file));
+    let prepared = prepare(&file, project).ok()?;
+    (digest(prepared.source.text()) == started.ensemble_digest).then_some(prepared)
+}

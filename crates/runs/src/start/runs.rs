@@ -1,0 +1,386 @@
+//! The front of the run layer: everything that begins with an ensemble or a recorded run.
+//!
+//! Invariant: a run that is driven elsewhere cannot be resumed.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ensemble_core::conversation::{Event, MessageAdded, Record, RunResumed};
+use ensemble_core::executor::Clock;
+use ensemble_core::operator::Operator;
+use ensemble_core::store::{Lease, RunId, RunStore, StoreError, StoredRun};
+use ensemble_language::data::Context;
+use ensemble_language::source::Source;
+use ensemble_process::kill_leftovers;
+
+use crate::drive::host::Host;
+use crate::drive::run::Run;
+use crate::error::RunError;
+use crate::inputs;
+use crate::inputs::Given;
+use crate::options::run_options::RunOptions;
+use crate::prepare::{Prepared, prepare, prepare_text};
+use crate::project::Project;
+use crate::start::definitions::RecordedDefinitions;
+use crate::start::nested_run::PROGRAM;
+use crate::start::ready::{Making, Opening, Ready, RunGiven};
+use crate::start::recorded_run::{RecordedRun, agents_to_rerun};
+use crate::store::files::FileStore;
+
+/// The runs of a project: starts them, and goes on with those that are recorded.
+#[derive(Clone)]
+pub struct Runs {
+    project: Project,
+    host: Host,
+    /// `None`: files in the root of each ensemble's project.
+    store: Option<Arc<dyn RunStore>>,
+}
+
+/// An ensemble, by its file, its name, or its text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EnsembleRef {
+    /// A file, or the name of an ensemble of the project.
+    Named(String),
+    /// A text, as if it stood in a file in the caller's folder.
+    Text(String),
+}
+
+/// A recorded run, by its id or as the latest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WhichRun {
+    /// The run with the last id.
+    Latest,
+    /// The run with this id, or the only one whose id begins so; for files also the path of a run's folder or journal.
+    Named(String),
+}
+
+/// A recorded run with the right to drive it: nobody else can, until this or the run that it becomes is dropped.
+pub struct HeldRun {
+    runs: Runs,
+    recorded: RecordedRun,
+    lease: Box<dyn Lease>,
+}
+
+impl EnsembleRef {
+    /// The ensemble in that file, or of that name.
+    pub fn file(named: impl Into<String>) -> Self {
+        Self::Named(named.into())
+    }
+
+    /// The ensemble of that text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+impl From<&str> for EnsembleRef {
+    fn from(named: &str) -> Self {
+        Self::Named(named.to_owned())
+    }
+}
+
+impl From<&str> for WhichRun {
+    fn from(named: &str) -> Self {
+        Self::Named(named.to_owned())
+    }
+}
+
+impl From<&RunId> for WhichRun {
+    fn from(id: &RunId) -> Self {
+        Self::Named(id.to_string())
+    }
+}
+
+impl From<Option<&str>> for WhichRun {
+    fn from(named: Option<&str>) -> Self {
+        named.map_or(Self::Latest, Into::into)
+    }
+}
+
+impl Runs {
+    /// The runs of the project, kept in files.
+    pub fn open(project: Project, host: Host) -> Self {
+        Self {
+            project,
+            host,
+            store: None,
+        }
+    }
+
+    /// Keeps all runs in this store.
+    #[must_use]
+    pub fn with_store(self, store: Arc<dyn RunStore>) -> Self {
+        Self {
+            store: Some(store),
+            ..self
+        }
+    }
+
+    /// The same runs, of which this operator is asked.
+    #[must_use]
+    pub fn asking(self, operator: Arc<dyn Operator>) -> Self {
+        Self {
+            host: self.host.with_operator(operator),
+            ..self
+        }
+    }
+
+    /// Returns the project in which ensembles are searched.
+    pub fn project(&self) -> &Project {
+        &self.project
+    }
+
+    /// The world around the runs.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// Returns the store in which recorded runs are searched.
+    pub fn store(&self) -> Arc<dyn RunStore> {
+        self.store_of(&self.project.project_root(&self.project.folder))
+    }
+
+    pub(crate) fn store_of(&self, root: &Path) -> Arc<dyn RunStore> {
+        match &self.store {
+            Some(store) => Arc::clone(store),
+            None => Arc::new(FileStore::of(root)),
+        }
+    }
+
+    /// The recorded run.
+    ///
+    /// # Errors
+    /// There is no such run, or several.
+    pub async fn find(&self, which: impl Into<WhichRun>) -> Result<Arc<dyn StoredRun>, StoreError> {
+        match which.into() {
+            WhichRun::Latest => self.store().latest().await,
+            WhichRun::Named(named) => {
+                // A path begins in the caller's folder, not in that of the process.
+                let path = self.project.folder.join(&named);
+                let given = if path.exists() {
+                    path.display().to_string()
+                } else {
+                    named
+                };
+                self.store().find(&given).await
+            }
+        }
+    }
+
+    /// Makes an ensemble ready to run: reads, checks and compiles it.
+    ///
+    /// # Errors
+    /// The ensemble is not found, or has errors, all of which are told.
+    pub fn prepare(&self, ensemble: &EnsembleRef) -> Result<Prepared, RunError> {
+        Ok(match ensemble {
+            EnsembleRef::Named(named) => prepare(&self.project.ensemble_file(named)?, &self.project)?,
+            EnsembleRef::Text(text) => {
+                let folder = self.project.folder.clone();
+                let root = self.project.project_root(&folder);
+                let file = folder.join("ensemble");
+                prepare_text(Source::new("ensemble", text.as_str()), file, folder, root)?
+            }
+        })
+    }
+
+    /// Makes the agents of an ensemble ready for a new run. Nothing is written before the run begins.
+    ///
+    /// # Errors
+    /// The ensemble has errors, an agent cannot run, or an option does not fit the ensemble.
+    pub fn ready(&self, ensemble: impl Into<EnsembleRef>, options: RunOptions) -> Result<Ready, RunError> {
+        let prepared = Arc::new(self.prepare(&ensemble.into())?);
+        self.ready_with(prepared, options)
+    }
+
+    /// Likewise, for an ensemble that was prepared before.
+    ///
+    /// # Errors
+    /// An agent cannot run, or an option does not fit the ensemble.
+    pub fn ready_with(&self, prepared: Arc<Prepared>, mut options: RunOptions) -> Result<Ready, RunError> {
+        let default = prepared.plan.ensemble().default_task.as_deref();
+        let input = options.input.take();
+        let input = input.unwrap_or_else(|| default.unwrap_or_default().into());
+        let given = Given {
+            values: std::mem::take(&mut options.context),
+            texts: std::mem::take(&mut options.texts),
+        };
+        let inputs = inputs::resolve(prepared.plan.ensemble(), &given).map_err(RunError::Inputs)?;
+        // The inputs are in the context, too; without declared inputs, everything is.
+        let context = inputs.clone().unwrap_or(given.values);
+        let models = options.models.clone();
+        let file = self.project.folder.join(prepared.source.name());
+        let store = self.store_of(&prepared.root);
+        let id = options.id.take();
+        let made = self.making(prepared, options, &models).make()?;
+        let started = made.started(
+            file.display().to_string(),
+            RunGiven {
+                input,
+                context,
+                inputs: inputs.unwrap_or_default(),
+            },
+            &models,
+        );
+        let first = Record {
+            seq: 0,
+            at: self.host.now(),
+            event: Event::RunStarted(Box::new(started)),
+        };
+        Ok(made.into_ready(Opening::New {
+            store,
+            id,
+            records: vec![first],
+            then: None,
+        }))
+    }
+
+    pub(crate) fn making<'a>(
+        &'a self,
+        prepared: Arc<Prepared>,
+        options: RunOptions,
+        models: &'a [String],
+    ) -> Making<'a> {
+        Making {
+            prepared,
+            options,
+            models,
+            project: &self.project,
+            host: &self.host,
+            elsewhere: None,
+            are_checked: false,
+        }
+    }
+
+    /// Starts a run.
+    ///
+    /// # Errors
+    /// As [`Self::ready`], or the store cannot be written.
+    pub async fn start(&self, ensemble: impl Into<EnsembleRef>, options: RunOptions) -> Result<Run, RunError> {
+        self.ready(ensemble, options)?.begin().await
+    }
+
+    /// Takes the right to drive a recorded run, and reads the run.
+    ///
+    /// # Errors
+    /// There is no such run, somebody else drives it, or it cannot be read.
+    pub async fn hold(&self, which: impl Into<WhichRun>) -> Result<HeldRun, RunError> {
+        let run = self.find(which).await?;
+        let lease = run.lease().await?;
+        Ok(HeldRun {
+            runs: self.clone(),
+            recorded: RecordedRun::read(run, &self.project).await?,
+            lease,
+        })
+    }
+
+    /// Goes on with a run that was cut short or that waits for input.
+    ///
+    /// # Errors
+    /// As [`Self::hold`] and [`HeldRun::resume`], or the store cannot be written.
+    pub async fn resume(&self, which: impl Into<WhichRun>, options: RunOptions) -> Result<Run, RunError> {
+        let held = self.hold(which).await?;
+        let mut options = options;
+        held.check_answers(&mut options).await?;
+        held.resume(options)?.begin().await
+    }
+
+    /// Adds a user message to a run that has ended, and goes on.
+    ///
+    /// # Errors
+    /// As [`Self::hold`] and [`HeldRun::continue_with`], or the store cannot be written.
+    pub async fn continue_with(
+        &self,
+        which: impl Into<WhichRun>,
+        message: impl Into<Arc<str>>,
+        options: RunOptions,
+    ) -> Result<Run, RunError> {
+        let held = self.hold(which).await?;
+        held.continue_with(message, Context::default(), options)?.begin().await
+    }
+
+    /// The file of an ensemble, for a person who is in the caller's folder.
+    pub(crate) fn file(&self, named: &str) -> Result<PathBuf, RunError> {
+        Ok(self.project.ensemble_file(named)?)
+    }
+}
+
+impl HeldRun {
+    /// The run as it is recorded.
+    pub fn recorded(&self) -> &RecordedRun {
+        &self.recorded
+    }
+
+    /// Makes the run ready to go on from where it stopped.
+    ///
+    /// # Errors
+    /// The run has ended, an agent cannot run, or an option does not fit the ensemble.
+    pub fn resume(self, options: RunOptions) -> Result<Ready, RunError> {
+        if self.recorded.has_ended() {
+            return Err(RunError::IsOver(self.recorded.run.id().clone()));
+        }
+        let first = Event::RunResumed(RunResumed {
+            program: PROGRAM.to_owned(),
+            again: agents_to_rerun(&self.recorded.prepared, &self.recorded.state),
+            ..RunResumed::default()
+        });
+        self.go_on(first, options)
+    }
+
+    /// Makes a run that has ended ready to go on with a user message, and with the values of `set` in its context and in
+    /// place of its inputs. The turn that is open in a run that was cancelled or timed out is abandoned.
+    ///
+    /// # Errors
+    /// The run has not ended or waits for input, an agent cannot run, or an option or a value does not fit the ensemble.
+    pub fn continue_with(
+        self,
+        message: impl Into<Arc<str>>,
+        set: Context,
+        mut options: RunOptions,
+    ) -> Result<Ready, RunError> {
+        if !self.recorded.can_continue() {
+            return Err(RunError::NotEnded(self.recorded.run.id().clone()));
+        }
+        let set = Given {
+            values: set,
+            texts: std::mem::take(&mut options.texts),
+        };
+        let set = self
+            .recorded
+            .values_to_set(self.recorded.prepared.plan.ensemble(), &set)?;
+        if self.recorded.state.open_turn().is_some() {
+            kill_leftovers(&self.recorded.started()?.run_id);
+        }
+        let text = message.into();
+        let message = MessageAdded {
+            text,
+            set,
+            ..MessageAdded::default()
+        };
+        self.go_on(Event::MessageAdded(message), options)
+    }
+
+    fn go_on(self, mut first: Event, mut options: RunOptions) -> Result<Ready, RunError> {
+        let recorded = self.recorded;
+        options.keep_substitutes(recorded.started()?, |_| true);
+        let models = match options.models.is_empty() {
+            true => recorded.started()?.models.clone(),
+            false => options.models.clone(),
+        };
+        let made = self.runs.making(recorded.prepared.clone(), options, &models).make()?;
+        let definitions = Some(made.definitions());
+        if definitions != RecordedDefinitions::of(&recorded.journal.records).latest {
+            match &mut first {
+                Event::RunResumed(resumed) => resumed.definitions = definitions,
+                Event::MessageAdded(message) => message.definitions = definitions,
+                _ => {}
+            }
+        }
+        Ok(made.into_ready(Opening::GoOn {
+            end: recorded.journal.end,
+            run: recorded.run,
+            lease: self.lease,
+            state: Box::new(recorded.state),
+            first,
+        }))
+    }
+}

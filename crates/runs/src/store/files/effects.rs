@@ -1,0 +1,77 @@
+//! A record of everything that this room does to the disk, for a test that leaves out what was not synced.
+//!
+//! Builds for tests only: elsewhere nothing is recorded, and nothing asks whether it is wanted.
+
+/// An effect on the disk.
+#[cfg_attr(
+    not(debug_assertions),
+    expect(dead_code, reason = "only tests look at what is noted")
+)]
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Effect<'a> {
+    /// A folder was made.
+    Folder,
+    /// An empty file was made.
+    File,
+    /// These bytes were added to the end of a file.
+    Append(&'a [u8]),
+    /// A file was cut to this length.
+    Cut(u64),
+    /// The content of a file, or the entries of a folder, are on the disk.
+    Sync,
+    /// A file got this name in its folder.
+    Rename(&'a str),
+    /// An entry was removed.
+    Remove,
+}
+
+#[cfg(debug_assertions)]
+mod recorded {
+    use std::fs::File;
+    use std::io::{self, Write};
+    use std::path::Path;
+    use std::sync::OnceLock;
+
+    use serde_json::{Value, json};
+
+    use super::Effect;
+
+    static RECORD: OnceLock<File> = OnceLock::new();
+
+    /// From now on every effect is appended to that file, as a line of JSON.
+    ///
+    /// # Errors
+    /// The file cannot be made.
+    #[expect(clippy::disallowed_methods, reason = "a record for tests is a file")]
+    pub fn record_effects(path: &Path) -> io::Result<()> {
+        let file = File::options().append(true).create(true).open(path)?;
+        // The first one counts.
+        let _ = RECORD.set(file);
+        Ok(())
+    }
+
+    pub(crate) fn note(path: &Path, effect: Effect<'_>) {
+        let Some(mut file) = RECORD.get() else { return };
+        let (name, value) = match effect {
+            Effect::Folder => ("folder", Value::Null),
+            Effect::File => ("file", Value::Null),
+            Effect::Append(bytes) => ("append", String::from_utf8_lossy(bytes).into()),
+            Effect::Cut(length) => ("cut", length.into()),
+            Effect::Sync => ("sync", Value::Null),
+            Effect::Rename(name) => ("rename", name.into()),
+            Effect::Remove => ("remove", Value::Null),
+        };
+        let mut line = json!({"effect": name, "path": path, "value": value}).to_string();
+        line.push('\n');
+        file.write_all(line.as_bytes()).expect("the record can be written");
+    }
+}
+
+#[cfg(debug_assertions)]
+pub(crate) use recorded::note;
+#[cfg(debug_assertions)]
+pub use recorded::record_effects;
+
+#[cfg(not(debug_assertions))]
+#[inline(always)]
+pub(crate) fn note(_path: &std::path::Path, _effect: Effect<'_>) {}

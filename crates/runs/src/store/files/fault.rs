@@ -1,0 +1,89 @@
+//! Faults on purpose: the process kills itself at a chosen append, as a test of what a crash may take.
+//!
+//! Builds for tests only: elsewhere no process has a fault.
+//!
+//! Appends are counted over all journals of the process, those of inner conversations included.
+
+#[cfg(debug_assertions)]
+use std::str::FromStr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// At which append the process kills itself, and at which point of it.
+#[cfg_attr(not(debug_assertions), expect(unreachable_pub, reason = "only tests name a fault"))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fault {
+    point: FaultPoint,
+    /// The append, from 1.
+    append: u64,
+}
+
+/// A point of an append.
+#[cfg_attr(not(debug_assertions), expect(dead_code, reason = "only tests have faults"))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FaultPoint {
+    /// Nothing of the record is written.
+    Before,
+    /// Half of it is.
+    Torn,
+    /// All of it is, and nobody has acted on it or been told.
+    Written,
+    /// It is applied, told and synced, and the next thing has not begun.
+    Synced,
+}
+
+static ARMED: OnceLock<Fault> = OnceLock::new();
+static APPENDS: AtomicU64 = AtomicU64::new(0);
+
+#[cfg(debug_assertions)]
+impl Fault {
+    /// From now on the process has this fault.
+    pub fn arm(self) {
+        // The first one counts.
+        let _ = ARMED.set(self);
+    }
+}
+
+#[cfg(debug_assertions)]
+/// `torn:17`: in the middle of the 17th append.
+impl FromStr for Fault {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("`{text}` is none of before:N, torn:N, written:N and synced:N, N from 1");
+        let (point, append) = text.split_once(':').ok_or_else(wrong)?;
+        let point = match point {
+            "before" => FaultPoint::Before,
+            "torn" => FaultPoint::Torn,
+            "written" => FaultPoint::Written,
+            "synced" => FaultPoint::Synced,
+            _ => return Err(wrong()),
+        };
+        match append.parse() {
+            Ok(append @ 1..) => Ok(Self { point, append }),
+            _ => Err(wrong()),
+        }
+    }
+}
+
+/// Returns whether the process has a fault, now or at a later append.
+pub(crate) fn are_injected() -> bool {
+    ARMED.get().is_some()
+}
+
+/// Counts an append: the fault that it has.
+pub(crate) fn of_this_append() -> Option<FaultPoint> {
+    let fault = ARMED.get()?;
+    let append = APPENDS.fetch_add(1, Ordering::Relaxed) + 1;
+    (append == fault.append).then_some(fault.point)
+}
+
+/// Ends the process as a crash would: at once, and nothing is tidied up.
+pub(crate) fn crash() -> ! {
+    #[cfg(unix)]
+    {
+        use rustix::process::{Signal, getpid, kill_process};
+        let _killed = kill_process(getpid(), Signal::KILL);
+    }
+    std::process::abort()
+}

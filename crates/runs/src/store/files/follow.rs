@@ -1,0 +1,214 @@
+//! Reading a journal while another process writes it: no lock, no notice taken of the reader.
+//!
+//! A line may be half there when it is read, and a driver that takes over cuts a torn one off and writes another in its
+//! place. So nothing of a line is kept until the whole of it is there and its checksum matches; until then it is read again.
+
+#![expect(clippy::disallowed_methods, reason = "this room reads the journal")]
+
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use super::blobs::Blobs;
+use super::folder::Place;
+use super::write::JOURNAL;
+use ensemble_core::conversation::Record;
+use ensemble_core::records::decode_beside;
+use ensemble_core::runner::BoxFuture;
+use ensemble_core::store::{ReadError, RunFollower};
+
+/// How often the same bad line with others after it is looked at before the journal counts as damaged.
+const PATIENCE: u32 = 5;
+
+/// The name of a lock in the folder of its run.
+pub(crate) const LOCK: &str = "lock";
+
+/// Follows a journal.
+#[derive(Debug)]
+pub(crate) struct Follower {
+    place: Place,
+    path: PathBuf,
+    /// Bytes of the whole records that were read.
+    offset: u64,
+    next_seq: u64,
+    /// How often the next line was bad although others follow it.
+    failures: u32,
+}
+
+impl Follower {
+    /// Follows the journal in the folder from its first record.
+    pub(crate) fn new(place: Place) -> Self {
+        Self {
+            path: place.path().join(JOURNAL),
+            place,
+            offset: 0,
+            next_seq: 0,
+            failures: 0,
+        }
+    }
+
+    /// Hands on every record that has become whole since the last time, and says how many there were.
+    fn hand_on(&mut self, mut each: impl FnMut(Record)) -> Result<u64, ReadError> {
+        let io = |source: std::io::Error| ReadError::Unavailable {
+            place: self.path.display().to_string(),
+            source: source.into(),
+        };
+        let opened = self.place.open().and_then(|folder| folder.read(JOURNAL));
+        let mut file = opened.map_err(io)?;
+        file.seek(SeekFrom::Start(self.offset)).map_err(io)?;
+        let mut lines = BufReader::with_capacity(1 << 16, file);
+        let before = self.next_seq;
+        let blobs = Blobs::in_folder(self.place.clone());
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let length = lines.read_until(b'\n', &mut line).map_err(io)? as u64;
+            let Some(whole) = line.strip_suffix(b"\n") else { break };
+            let error = match decode_beside(whole, Some(&blobs)) {
+                Ok(record) if record.seq == self.next_seq => {
+                    self.offset += length;
+                    self.next_seq += 1;
+                    self.failures = 0;
+                    each(record);
+                    continue;
+                }
+                Ok(record) => format!("expected sequence number {}, found {}", self.next_seq, record.seq),
+                Err(error) => error.to_string(),
+            };
+            // The last line may be torn, and one that was being replaced while it was read is whole the next time.
+            let is_last = lines.fill_buf().map_err(io)?.is_empty();
+            self.failures += u32::from(!is_last);
+            if self.failures > PATIENCE {
+                return Err(ReadError::Damaged {
+                    place: self.path.display().to_string(),
+                    line: self.next_seq + 1,
+                    error,
+                });
+            }
+            break;
+        }
+        Ok(self.next_seq - before)
+    }
+}
+
+impl RunFollower for Follower {
+    fn poll(&mut self) -> BoxFuture<'_, Result<Vec<Record>, ReadError>> {
+        let mut records = Vec::new();
+        let polled = self.hand_on(|record| records.push(record));
+        Box::pin(std::future::ready(polled.map(|_| records)))
+    }
+}
+
+/// The process that drives the run in that folder, found without taking the lock.
+///
+/// The process id stands in the lock's file. Linux also tells whether that process has the file open; elsewhere a
+/// process that has got the same id since then is taken for it.
+pub(crate) fn driver(run: &Place) -> Option<u32> {
+    let lock = run.path().join(LOCK);
+    let text = owner(run.open().ok()?.read(LOCK).ok()?);
+    let pid: u32 = text.trim().strip_prefix("pid ")?.parse().ok()?;
+    (is_alive(pid) && has_open(pid, &lock) != Some(false)).then_some(pid)
+}
+
+/// Renders the holder of a lock.
+pub(crate) fn owner(lock: impl Read) -> String {
+    const LONGEST: u64 = 64;
+    let mut text = Vec::new();
+    let _is_unreadable = lock.take(LONGEST).read_to_end(&mut text);
+    String::from_utf8_lossy(&text).trim().to_owned()
+}
+
+#[cfg(unix)]
+fn is_alive(pid: u32) -> bool {
+    use rustix::io::Errno;
+    use rustix::process::{Pid, test_kill_process};
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    // One that may not be asked is there.
+    pid.is_some_and(|pid| matches!(test_kill_process(pid), Ok(()) | Err(Errno::PERM)))
+}
+
+#[cfg(not(unix))]
+fn is_alive(_pid: u32) -> bool {
+    true
+}
+
+/// Has the process this file open? `None`: nobody tells.
+fn has_open(pid: u32, file: &Path) -> Option<bool> {
+    let file = file.canonicalize().ok()?;
+    let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
+    let mut open = entries.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+    Some(open.any(|target| target == file))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::Write;
+
+    use super::*;
+    use ensemble_core::conversation::{Event, TurnFinished};
+    use ensemble_core::records::encode;
+
+    fn line(seq: u64) -> Vec<u8> {
+        let mut line = Vec::new();
+        let event = Event::TurnFinished(TurnFinished {
+            turn: u32::try_from(seq).expect("small"),
+            requests: indexmap::IndexMap::new(),
+            warnings: vec!["ä".repeat(20)],
+        });
+        let at = chrono::DateTime::UNIX_EPOCH;
+        encode(&Record { seq, at, event }, &mut line);
+        line
+    }
+
+    fn polled(follower: &mut Follower) -> Vec<u64> {
+        let mut seen = Vec::new();
+        follower.hand_on(|record| seen.push(record.seq)).expect("a journal");
+        seen
+    }
+
+    #[test]
+    fn a_line_is_read_when_it_is_whole_wherever_it_was_cut() {
+        let (one, two) = (line(0), line(1));
+        for cut in 0..two.len() {
+            let folder = tempfile::tempdir().expect("a folder");
+            let path = folder.path().join("journal.jsonl");
+            let mut file = File::create(&path).expect("a file");
+            file.write_all(&one).expect("written");
+            let mut follower = Follower::new(Place::at(folder.path()));
+            assert_eq!(polled(&mut follower), [0]);
+            file.write_all(&two[..cut]).expect("written");
+            assert_eq!(polled(&mut follower), [0; 0], "cut at {cut}");
+            file.write_all(&two[cut..]).expect("written");
+            assert_eq!(polled(&mut follower), [1], "cut at {cut}");
+            assert_eq!(polled(&mut follower), [0; 0]);
+        }
+    }
+
+    #[test]
+    fn a_torn_line_that_another_driver_replaces_is_forgotten() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("journal.jsonl");
+        let torn = [line(0), line(1)[..30].to_vec()].concat();
+        std::fs::write(&path, torn).expect("written");
+        let mut follower = Follower::new(Place::at(folder.path()));
+        assert_eq!(polled(&mut follower), [0]);
+        std::fs::write(&path, [line(0), line(1), line(2)].concat()).expect("written");
+        assert_eq!(polled(&mut follower), [1, 2]);
+    }
+
+    #[test]
+    fn damage_inside_is_an_error_with_its_line_and_a_torn_end_is_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("journal.jsonl");
+        let mut bad = line(1);
+        bad[20] ^= 1;
+        std::fs::write(&path, [line(0), bad.clone()].concat()).expect("written");
+        let mut follower = Follower::new(Place::at(folder.path()));
+        for _ in 0..20 {
+            follower.hand_on(|_| {}).expect("the last line may be torn");
+        }
+        std::fs::write(&path, [line(0), bad, line(2)].concat()).expect("written");
+        let error = (0..20).find_map(|_| follower.hand_on(|_| {}).err()).expect("an error");
+        assert!(error.to_string().contains("journal.jsonl:2:"), "{error}");
+    }
+}

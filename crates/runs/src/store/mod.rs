@@ -1,0 +1,3 @@
+//! Runs in files.
+
+pub mod files;
